@@ -1,0 +1,1 @@
+"""The controller: Worst Cases Policy Gradients, its policies and what measures them."""
