@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wcpg_ros.model_file import ModelFile, ModelInfo
+from wcpg_ros.model_file import ModelFile, ModelInfo, write_atomically
 
 
 def describe(model: ModelFile) -> str:
@@ -41,7 +41,7 @@ def model_card(path: str | Path, results: Sequence[Mapping[str, Any]] = ()) -> s
 def write_model_card(path: str | Path, results: Sequence[Mapping[str, Any]] = ()) -> Path:
     """Write the card beside the model, as `.md`, and return its path."""
     card = Path(path).with_suffix('.md')
-    card.write_text(model_card(path, results), encoding='utf-8')
+    write_atomically(card, model_card(path, results).encode())
     return card
 
 

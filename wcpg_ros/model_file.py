@@ -143,18 +143,8 @@ class ModelFile:
         return self.tensors[f'{network}.{layer}.weight'], self.tensors[f'{network}.{layer}.bias']
 
     def save(self, path: str | Path) -> None:
-        """Write the file so that a reader sees the old one or the new one, whole. Equal models give equal bytes."""
-        path = Path(path)
-        partial = path.with_name(f'.{path.name}.{os.getpid()}.partial')
-        try:
-            with open(partial, 'wb') as file:
-                file.write(_pack(asdict(self.info), self.tensors))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-        _sync_directory(path.parent)
+        """Write the file, atomically; equal models give equal bytes."""
+        write_atomically(path, _pack(asdict(self.info), self.tensors))
 
     @classmethod
     def load(cls, path: str | Path) -> ModelFile:
@@ -266,12 +256,23 @@ def _info(values: dict[str, Any]) -> ModelInfo:
     return ModelInfo(**values)
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
+def write_atomically(path: str | Path, contents: bytes) -> None:
+    """Write a file so that a reader, or whoever comes after a power cut, sees the old one or the new one, whole."""
+    path = Path(path)
+    partial = path.with_name(f'.{path.name}.{os.getpid()}.partial')
     try:
-        os.fsync(descriptor)
+        with open(partial, 'wb') as file:
+            file.write(contents)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
     finally:
-        os.close(descriptor)
+        partial.unlink(missing_ok=True)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)   # the new name too must reach the disk
+    finally:
+        os.close(directory)
 
 
 def main(args: list[str] | None = None) -> int:
@@ -294,11 +295,12 @@ def main(args: list[str] | None = None) -> int:
             from wcpg_ros.onnx_export import export_onnx
             export_onnx(model, options.out)
             print(options.out)
-    except (ModelError, OSError) as error:
+    except (ModelError, OSError, ImportError) as error:
         print(f'error: {error}', file=sys.stderr)
         return 1
     return 0
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    from wcpg_ros.model_file import main as imported_main   # so that there is one ModelError, not two
+    sys.exit(imported_main())
