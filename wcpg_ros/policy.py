@@ -78,7 +78,7 @@ class Policy:
         mean, std, cvar = np.take_along_axis(views, worst[None, None], axis=0)[0] * self.info.return_scale
         return Risk(mean.item(), std.item(), cvar.item()) if single else Risk(mean, std, cvar)
 
-    def _statistics(self, output: Floats, alphas: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _statistics(self, output: Floats, alphas: Floats) -> NDArray[np.float64]:
         """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""
         measure = risk_measure(self.info.risk_measure)
         values = output.astype(np.float64)
@@ -102,11 +102,11 @@ class Policy:
         rows = (flat.reshape(-1, 1, size) - self._mean) / self._std
         return np.minimum(np.maximum(rows, self._low), self._high), array.ndim == 1
 
-    def _alphas(self, alpha: ArrayLike, count: int, single: bool) -> NDArray[np.float64]:
-        """alpha as a number or one for each row, checked."""
-        array = np.asarray(alpha, dtype=np.float64)
+    def _alphas(self, alpha: ArrayLike, count: int, single: bool) -> Floats:
+        """alpha as a number or one for each row, checked in the precision it is used in: 0.01 is inside [0.01, 1]."""
+        array = np.asarray(alpha, dtype=np.float32)
         _check_shape('alpha', array, count, single)
-        low, high = self.info.alpha_min, self.info.alpha_max
+        low, high = np.float32(self.info.alpha_min), np.float32(self.info.alpha_max)
         wrong = ~((array >= low) & (array <= high))   # written so that NaN is wrong
         if wrong.any():
             raise ValueError(f'alpha = {array[wrong].flat[0]:g}: this policy was trained for {low:g} to {high:g}')
@@ -127,8 +127,8 @@ class Policy:
         array = self._alphas(alpha, count, single)
         weight, bias = self._h2
         branch = np.maximum(_column(array) * weight + bias, _ZERO) @ self._h3_from_h2 + self._h3_bias
-        if array.ndim == 0:
-            self._resting = (array.item(), branch)
+        if alpha.__class__ is float:
+            self._resting = (alpha, branch)
         return branch
 
 
@@ -157,7 +157,7 @@ def _column(values: ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float32).reshape(-1, 1, 1)
 
 
-def _check_shape(name: str, array: NDArray[np.float64], count: int, single: bool) -> None:
+def _check_shape(name: str, array: NDArray[Any], count: int, single: bool) -> None:
     if array.ndim and (single or array.shape != (count,)):
         wanted = 'one number' if single else f'one number or [{count}]'
         raise ValueError(f'{name} of shape {array.shape}: give {wanted}')
