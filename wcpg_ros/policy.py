@@ -42,10 +42,12 @@ class Policy:
         self._mean, self._std = (_as_row(model.tensors[f'normaliser.{name}']) for name in ('mean', 'std'))
         self._high = np.asarray(model.info.normaliser_clip, np.float32)
         self._low = -self._high
+        self._dial = np.array([model.info.alpha_min, model.info.alpha_max], np.float32).tolist()
         self._bound = _not_above(model.info.action_bound)
         self._critics = [_layers(model, name) for name in model.networks if name != 'actor']
         actor = _layers(model, 'actor')
-        self._h1, self._h2, self._out = actor['h1'], actor['h2'], actor['out']
+        self._h1, self._out = actor['h1'], actor['out']
+        self._h2 = _as_row(actor['h2'][0]), actor['h2'][1]
         # h3 reads h1 and the alpha branch h2: in two parts, so that the second is kept while the dial rests.
         weight, self._h3_bias = actor['h3']
         width = self._h1[1].shape[-1]
@@ -106,10 +108,10 @@ class Policy:
         """alpha as a number or one for each row, checked in the precision it is used in: 0.01 is inside [0.01, 1]."""
         array = np.asarray(alpha, dtype=np.float32)
         _check_shape('alpha', array, count, single)
-        low, high = np.float32(self.info.alpha_min), np.float32(self.info.alpha_max)
-        wrong = ~((array >= low) & (array <= high))   # written so that NaN is wrong
-        if wrong.any():
-            raise ValueError(f'alpha = {array[wrong].flat[0]:g}: this policy was trained for {low:g} to {high:g}')
+        low, high = self._dial
+        for value in array.ravel().tolist():
+            if not low <= value <= high:   # written so that NaN is refused
+                raise ValueError(f'alpha = {value:g}: this policy was trained for {low:g} to {high:g}')
         return array
 
     def _actions(self, action: ArrayLike, count: int, single: bool) -> NDArray[np.float64]:
@@ -122,12 +124,13 @@ class Policy:
 
     def _alpha_branch(self, alpha: ArrayLike, count: int, single: bool) -> Floats:
         """What alpha adds to h3: [1, 1, width], or [n, 1, width] for an alpha for each row."""
-        if alpha.__class__ is float and alpha == self._resting[0]:
-            return self._resting[1]
+        rests_at, branch = self._resting   # read once: another thread may turn the dial
+        if isinstance(alpha, float) and alpha == rests_at:
+            return branch
         array = self._alphas(alpha, count, single)
         weight, bias = self._h2
         branch = np.maximum(_column(array) * weight + bias, _ZERO) @ self._h3_from_h2 + self._h3_bias
-        if alpha.__class__ is float:
+        if isinstance(alpha, float):
             self._resting = (alpha, branch)
         return branch
 
