@@ -30,7 +30,7 @@ def test_moments_by_hand():
 
 
 @pytest.mark.parametrize('reading', READINGS)
-def test_moments_and_exact_cvar_agree_with_a_million_episodes(reading):
+def test_moments_and_exact_cvar_agree_with_sampled_episodes(reading):
     policies = np.array([0.0, 0.3, 1.0])
     returns = sample_returns(policies, 400_000, reading, np.random.default_rng(1))
     mean, std = moments(policies, reading)
