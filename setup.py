@@ -80,6 +80,7 @@ setup(
     entry_points={
         'console_scripts': [
             'evaluate = wcpg_ros.evaluate:main',
+            'render = wcpg_ros.render:main',
         ],
     },
 )
