@@ -16,6 +16,7 @@ from sim_node.roads import LENGTH, START, locate
 from sim_node.scenario import STEP_SECONDS, Scenario
 from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, DRIVING, OUTCOMES, RUNNING, SUCCESS
+import itertools
 
 GRASS, ASPHALT, PAINT, CENTRE, INK, PAPER = '#dfe8d8', '#6f747d', '#f4f4f0', '#e6c229', '#20242b', '#ffffff'
 EGO, OTHER, ROUTE, ZONE = '#0072b2', '#d9dce1', '#56b4e9', (240, 228, 66, 70)
@@ -87,7 +88,7 @@ class Painter:
             pen.line([self._at(x_from, y_from), self._at(x_to, y_to)], fill=CENTRE, width=round(0.3 * self._scale))
         for road, (first_row, last_row, length) in zip(scenario.roads, geometry.roads, strict=True):
             offsets = sorted(road.lanes)
-            for right, left in zip(offsets, offsets[1:], strict=False):
+            for right, left in itertools.pairwise(offsets):
                 self._dashes(pen, (first_row, last_row), -_BEYOND, length + _BEYOND, (right + left) / 2, PAINT,
                              4.0, 6.0, 0.15)
         leave = min(geometry.conflict_leave, scenario.ego.goal)
