@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,7 +17,6 @@ from sim_node.roads import LENGTH, START, locate
 from sim_node.scenario import STEP_SECONDS, Scenario
 from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, DRIVING, OUTCOMES, RUNNING, SUCCESS
-import itertools
 
 GRASS, ASPHALT, PAINT, CENTRE, INK, PAPER = '#dfe8d8', '#6f747d', '#f4f4f0', '#e6c229', '#20242b', '#ffffff'
 EGO, OTHER, ROUTE, ZONE = '#0072b2', '#d9dce1', '#56b4e9', (240, 228, 66, 70)

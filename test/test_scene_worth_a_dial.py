@@ -1,5 +1,6 @@
 """The scenes are worth a risk dial: hurrying is a gamble on the others' tempers, waiting is safe, and both pay."""
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -13,7 +14,6 @@ from sim_node.state import COLLISION, DRIVING, SUCCESS
 from wcpg_ros.controllers import prepare
 from wcpg_ros.evaluate import drive
 from wcpg_ros.risk import empirical_cvar
-import itertools
 
 EPISODES = 3000
 SECONDS = (0.5, 1.0, 1.5, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0)
