@@ -35,7 +35,7 @@ class LaunchDescription(LaunchDescriptionEntity):
 
     def get_launch_arguments(self, conditional_inclusion: bool = False) -> list[DeclareLaunchArgument]:
         """Return every argument that is declared in here, as far as it is known before launching."""
-        from .actions import DeclareLaunchArgument   # the actions import this module
+        from .actions import DeclareLaunchArgument  # the actions import this module
         found: list[DeclareLaunchArgument] = []
 
         def search(entities: Iterable[LaunchDescriptionEntity], conditional: bool) -> None:

@@ -143,7 +143,7 @@ def _launch_file(context: LaunchContext) -> str:
 
 def _as_substitutions(value: Any) -> list[Substitution]:
     """A default may also be a number or a bool: 5 stands for '5'."""
-    if isinstance(value, (str, Substitution)) or isinstance(value, Iterable):
+    if isinstance(value, (str, Substitution, Iterable)):
         return normalize_to_list_of_substitutions(value)
     return [TextSubstitution(text=str(value))]
 

@@ -38,7 +38,8 @@ class Parser(argparse.ArgumentParser):
 
 def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> None:
     """Give a command its verbs; each is its help, what adds its arguments, and what it does."""
-    group = parser.add_subparsers(title='Commands', metavar=f'Call `{parser.prog} <command> -h` for more detailed usage.')
+    group = parser.add_subparsers(title='Commands',
+                                  metavar=f'Call `{parser.prog} <command> -h` for more detailed usage.')
     parser.set_defaults(main=lambda args: parser.print_help())
     for name, (text, add_arguments, main) in verbs.items():
         verb = group.add_parser(name, help=text, description=text)

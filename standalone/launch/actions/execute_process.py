@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging as levels
 import os
@@ -188,16 +189,15 @@ class ExecuteProcess(Action):
         assert self.process_details is not None
         if not quietly:
             self._logger.info("sending signal '%s' to process[%s]", signum.name, self.process_details['name'])
-        try:
+        with contextlib.suppress(ProcessLookupError):   # it may end in this moment
             os.killpg(self._process.pid, signum)
-        except ProcessLookupError:
-            pass   # it ended in this moment
 
 
 class _Addressed(EventHandler):
     """Calls a method of the action when an event is addressed to it."""
 
-    def __init__(self, action: ExecuteProcess, event_type: type[Event], method: Any) -> None:
+    def __init__(self, action: ExecuteProcess, event_type: type[ShutdownProcess] | type[SignalProcess],
+                 method: Any) -> None:
         super().__init__(matcher=lambda event: isinstance(event, event_type) and event.process_matcher(action))
         self._method = method
 

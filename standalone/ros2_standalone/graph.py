@@ -1,0 +1,102 @@
+"""The command's own node, and what it sees of the others."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+SPIN_TIME = 0.5         # seconds until the others are taken to be discovered
+SERVICE_TIMEOUT = 5.0   # seconds to wait for a service of a node that is there
+POLL = 0.01
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that looks at the graph takes; the daemon's options have nothing to do here."""
+    parser.add_argument('--spin-time', type=float, default=SPIN_TIME,
+                        help='Spin time in seconds to wait for discovery')
+    parser.add_argument('-s', '--use-sim-time', action='store_true', help='Enable ROS simulation time')
+    parser.add_argument('--no-daemon', action='store_true', help='Accepted and without effect: there is no daemon')
+
+
+@contextlib.contextmanager
+def node_of(args: argparse.Namespace, name: str | None = None) -> Iterator[Node]:
+    """Yield a node that others do not list; the name begins with an underscore."""
+    rclpy.init(args=[])
+    node = rclpy.create_node(
+        name or f'_ros2cli_{os.getpid()}', start_parameter_services=False,
+        parameter_overrides=[Parameter('use_sim_time', value=getattr(args, 'use_sim_time', False)),
+                             Parameter('start_type_description_service', value=False)],
+        automatically_declare_parameters_from_overrides=True)
+    try:
+        yield node
+    except ExternalShutdownException:
+        raise SystemExit(int(signal.SIGTERM)) from None
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def wait_until(condition: Callable[[], Any], seconds: float) -> Any:
+    """Look at a condition until it holds or the time is over; return what it was last."""
+    end = time.monotonic() + seconds
+    while not (result := condition()) and time.monotonic() < end:
+        time.sleep(POLL)
+    return result
+
+
+def discover(args: argparse.Namespace) -> None:
+    """Give the others the time to show up: nothing tells when all have."""
+    time.sleep(getattr(args, 'spin_time', SPIN_TIME))
+
+
+def node_names(node: Node, include_hidden: bool = False) -> list[str]:
+    """Return the full names of all nodes, sorted; two nodes of one name are there twice."""
+    return sorted(f"{namespace.rstrip('/')}/{name}" for name, namespace in node.get_node_names_and_namespaces()
+                  if include_hidden or not name.startswith('_'))
+
+
+def wait_for_node(node: Node, args: argparse.Namespace) -> str:
+    """Return the full name of the node that is asked for once it is there."""
+    name = absolute(args.node_name)
+    if not wait_until(lambda: name in node_names(node, args.include_hidden_nodes), args.spin_time + args.timeout):
+        raise RuntimeError('Node not found')
+    return name
+
+
+def absolute(name: str) -> str:
+    """Return a name with its leading slash."""
+    return name if name.startswith('/') else f'/{name}'
+
+
+def split_name(full_name: str) -> tuple[str, str]:
+    """Return a node's name and its namespace."""
+    namespace, _, name = full_name.rpartition('/')
+    return name, namespace or '/'
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a topic or service is meant to be left out of lists."""
+    return any(part.startswith('_') for part in name.split('/'))
+
+
+def call(node: Node, service_type: Any, name: str, request: Any) -> Any:
+    """Call a service of a node that is there and return its answer."""
+    client = node.create_client(service_type, name)
+    if not wait_until(client.service_is_ready, SERVICE_TIMEOUT):
+        owner = name.rpartition('/')[0]
+        raise RuntimeError(f'Wait for service timed out waiting for parameter services for node {owner}')
+    future = client.call_async(request)
+    rclpy.spin_until_future_complete(node, future)
+    if future.result() is None:
+        raise RuntimeError(f'Exception while calling service of node {name}: {future.exception()}')
+    return future.result()
