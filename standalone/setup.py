@@ -12,6 +12,7 @@ setup(
     license='Apache-2.0',
     python_requires='>=3.10',
     packages=['launch', 'launch.actions', 'launch.events', 'launch_ros', 'ros2_standalone'],
+    package_data={'ros2_standalone': ['quick_discovery.xml']},
     install_requires=['PyYAML>=6,<7'],   # rclpy, the messages and the bag libraries come with wcpg_ros[ros,bags]
     entry_points={'console_scripts': ['ros2 = ros2_standalone.cli:main']},
 )

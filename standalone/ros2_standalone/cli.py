@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 NOT_SUPPORTED = 'not supported here, install a ROS 2 distribution'
@@ -21,6 +23,9 @@ COMMANDS = {
     'service': 'Various service related sub-commands',
     'topic': 'Various topic related sub-commands',
 }
+
+# For this process and those it starts; a profile of the user's own is left alone.
+FAST_DDS_PROFILE = ('FASTRTPS_DEFAULT_PROFILES_FILE', str(Path(__file__).with_name('quick_discovery.xml')))
 
 # Returns None or 0 for success, another number, or a message for stderr and exit code 1.
 Main = Callable[[argparse.Namespace], 'int | str | None']
@@ -50,6 +55,7 @@ def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> Non
 def main(argv: Sequence[str] | None = None) -> Any:
     """Run the command; return what `sys.exit` takes."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    os.environ.setdefault(*FAST_DDS_PROFILE)
     parser = Parser(prog='ros2', description='ros2 is an extensible command-line tool for ROS 2.')
     parser.add_argument('--use-python-default-buffering', action='store_true',
                         help='Do not force line buffering in stdout')

@@ -16,6 +16,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 SPIN_TIME = 0.5         # seconds until the others are taken to be discovered
+LATE = 3.5              # seconds until a node that announces itself as rarely as Fast DDS does has done so
 SERVICE_TIMEOUT = 5.0   # seconds to wait for a service of a node that is there
 POLL = 0.01
 
@@ -54,9 +55,10 @@ def wait_until(condition: Callable[[], Any], seconds: float) -> Any:
     return result
 
 
-def discover(args: argparse.Namespace) -> None:
-    """Give the others the time to show up: nothing tells when all have."""
-    time.sleep(getattr(args, 'spin_time', SPIN_TIME))
+def discover(node: Node, args: argparse.Namespace) -> None:
+    """Give the others the time to show up: nothing tells when all have, but nobody at all is worth a longer wait."""
+    time.sleep(args.spin_time)
+    wait_until(lambda: len(node.get_node_names()) > 1, LATE - args.spin_time)
 
 
 def node_names(node: Node, include_hidden: bool = False) -> list[str]:
@@ -68,7 +70,8 @@ def node_names(node: Node, include_hidden: bool = False) -> list[str]:
 def wait_for_node(node: Node, args: argparse.Namespace) -> str:
     """Return the full name of the node that is asked for once it is there."""
     name = absolute(args.node_name)
-    if not wait_until(lambda: name in node_names(node, args.include_hidden_nodes), args.spin_time + args.timeout):
+    patience = max(LATE, args.spin_time + args.timeout)
+    if not wait_until(lambda: name in node_names(node, args.include_hidden_nodes), patience):
         raise RuntimeError('Node not found')
     return name
 

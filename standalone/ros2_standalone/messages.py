@@ -35,10 +35,14 @@ def to_yaml(message: Any, *, truncate: int | None = None, no_arr: bool = False, 
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes every list in full, also one that stands in two places."""
+    """Writes every list in full, also one that stands in two places; fields stand in lines in either style."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+_Dumper.add_representer(dict, lambda dumper, data: dumper.represent_mapping(
+    'tag:yaml.org,2002:map', data.items(), flow_style=False))
 
 
 def _plain(value: Any, kind: Any, truncate: int | None, no_arr: bool, no_str: bool) -> Any:

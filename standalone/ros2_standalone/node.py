@@ -28,7 +28,7 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _list(args: argparse.Namespace) -> None:
     with graph.node_of(args) as node:
-        graph.discover(args)
+        graph.discover(node, args)
         names = graph.node_names(node, include_hidden=args.all)
     if args.count_nodes:
         print(len(names))
@@ -49,7 +49,7 @@ def _info_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _info(args: argparse.Namespace) -> str | None:
     with graph.node_of(args) as node:
-        graph.discover(args)
+        graph.discover(node, args)
         count = graph.node_names(node, args.include_hidden).count(args.node_name)
         if count == 0:
             return f"Unable to find node '{args.node_name}'"

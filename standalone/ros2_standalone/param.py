@@ -79,12 +79,11 @@ def _list(args: argparse.Namespace) -> str | None:
     with graph.node_of(args) as node:
         if args.node_name:
             name = graph.absolute(args.node_name)
-            if not graph.wait_until(lambda: name in graph.node_names(node, args.include_hidden_nodes),
-                                    args.spin_time):
+            if not graph.wait_until(lambda: name in graph.node_names(node, args.include_hidden_nodes), graph.LATE):
                 return 'Node not found'
             full_names = [name]
         else:
-            graph.discover(args)
+            graph.discover(node, args)
             full_names = graph.node_names(node, args.include_hidden_nodes)
         for full_name in full_names:
             names = [name for name in _names_of(node, full_name, args.param_prefixes)

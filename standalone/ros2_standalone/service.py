@@ -31,7 +31,7 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _list(args: argparse.Namespace) -> None:
     with graph.node_of(args) as node:
-        graph.discover(args)
+        graph.discover(node, args)
         found = [(name, types) for name, types in node.get_service_names_and_types()
                  if args.include_hidden_services or not graph.is_hidden(name)]
     if args.count_services:

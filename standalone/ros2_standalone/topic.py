@@ -33,7 +33,7 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _list(args: argparse.Namespace) -> None:
     with graph.node_of(args) as node:
-        graph.discover(args)
+        graph.discover(node, args)
         topics = [(name, ', '.join(types), node.count_publishers(name), node.count_subscribers(name))
                   for name, types in node.get_topic_names_and_types()
                   if args.include_hidden_topics or not graph.is_hidden(name)]
@@ -66,7 +66,7 @@ def _info_arguments(parser: argparse.ArgumentParser) -> None:
 def _info(args: argparse.Namespace) -> str | None:
     end = '\n\n' if args.verbose else '\n'
     with graph.node_of(args) as node:
-        graph.discover(args)
+        graph.discover(node, args)
         types = dict(node.get_topic_names_and_types()).get(args.topic_name)
         if types is None:
             return f"Unknown topic '{args.topic_name}'"

@@ -72,7 +72,7 @@ def message_class(node: Node, args: argparse.Namespace) -> Any:
     def types() -> list[str] | None:
         return dict(node.get_topic_names_and_types()).get(topic)
 
-    found = graph.wait_until(types, args.spin_time)
+    found = graph.wait_until(types, graph.LATE if args.message_type is None else args.spin_time)
     if args.message_type is not None:
         return messages.interface_class(args.message_type, 'msg')
     if found is None:

@@ -70,7 +70,7 @@ def hz(args: argparse.Namespace) -> None:
     """Print the rate of a topic until interrupted."""
     with graph.node_of(args) as node:
         topic = graph.absolute(args.topic_name)
-        found = graph.wait_until(lambda: dict(node.get_topic_names_and_types()).get(topic), args.spin_time)
+        found = graph.wait_until(lambda: dict(node.get_topic_names_and_types()).get(topic), graph.LATE)
         if found is None:
             print(f'WARNING: topic [{args.topic_name}] does not appear to be published yet')
         while found is None:
