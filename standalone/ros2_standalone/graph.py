@@ -14,6 +14,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.signals import SignalHandlerOptions
 
 SPIN_TIME = 0.5         # seconds until the others are taken to be discovered
 LATE = 3.5              # seconds until a node that announces itself as rarely as Fast DDS does has done so
@@ -30,9 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def node_of(args: argparse.Namespace, name: str | None = None) -> Iterator[Node]:
-    """Yield a node that others do not list; the name begins with an underscore."""
-    rclpy.init(args=[])
+def node_of(args: argparse.Namespace, name: str | None = None, *, own_signals: bool = False) -> Iterator[Node]:
+    """Yield a node, by default one that others do not list; with `own_signals` rclpy leaves Ctrl-C to the caller."""
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO if own_signals else None)
     node = rclpy.create_node(
         name or f'_ros2cli_{os.getpid()}', start_parameter_services=False,
         parameter_overrides=[Parameter('use_sim_time', value=getattr(args, 'use_sim_time', False)),
@@ -42,6 +43,10 @@ def node_of(args: argparse.Namespace, name: str | None = None) -> Iterator[Node]
         yield node
     except ExternalShutdownException:
         raise SystemExit(int(signal.SIGTERM)) from None
+    except RuntimeError:
+        if rclpy.ok():
+            raise
+        raise SystemExit(int(signal.SIGINT)) from None   # a signal has ended rclpy under our hands
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
@@ -53,6 +58,14 @@ def wait_until(condition: Callable[[], Any], seconds: float) -> Any:
     while not (result := condition()) and time.monotonic() < end:
         time.sleep(POLL)
     return result
+
+
+def stop_requests() -> list[int]:
+    """Return a list that gets the signals that ask to stop; what is under way is then finished first."""
+    received: list[int] = []
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda number, frame: received.append(number))
+    return received
 
 
 def discover(node: Node, args: argparse.Namespace) -> None:
