@@ -11,7 +11,7 @@ import os
 import signal
 import time
 
-ESCALATION = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+ESCALATION = (signal.SIGTERM, signal.SIGKILL)
 PATIENCE = 5.0          # seconds between one signal and the next
 POLL = 0.02             # seconds between two looks at whether the groups are gone
 
