@@ -85,8 +85,16 @@ class Node(ExecuteProcess):
             self._files = tempfile.TemporaryDirectory(prefix='launch_params_')
         path = os.path.join(self._files.name, f'{len(os.listdir(self._files.name))}.yaml')
         with open(path, 'w') as file:
-            yaml.safe_dump(content, file)
+            yaml.dump(content, file, Dumper=_QuotingDumper)
         return path
+
+
+class _QuotingDumper(yaml.SafeDumper):
+    """Quotes all text: to a node's parser y, no and off are not text but booleans."""
+
+
+_QuotingDumper.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar('tag:yaml.org,2002:str', text, style='"'))
 
 
 def __getattr__(name: str) -> Any:
