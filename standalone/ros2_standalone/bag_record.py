@@ -80,6 +80,8 @@ def record(args: argparse.Namespace) -> str | None:
                 flushed = now
                 writer.flush()
             executor.spin_once(timeout_sec=SPIN_SECONDS)
+        for _ in writer.topics:   # what has arrived by now belongs to the bag
+            executor.spin_once(timeout_sec=0.0)
         node.get_logger().info('Recording stopped')
     return None
 
@@ -132,9 +134,16 @@ class Recorder:
                     return
             self._writer.write(name, data, received, info['source_timestamp'])
 
-        callback: Any = write   # rclpy looks at its signature and gives the second argument too
-        self._node.create_subscription(message_class, name, callback,
-                                       qos.matching(publishers, QoSProfile(depth=DEPTH)), raw=True)
+        def write_all_waiting(data: bytes, info: dict[str, int]) -> None:
+            write(data, info)
+            # The executor looks at every topic between two messages; what else waits here is taken at once.
+            with subscription.handle:
+                while (waiting := subscription.handle.take_message(message_class, True)) is not None:
+                    write(*waiting)
+
+        callback: Any = write_all_waiting   # rclpy looks at its signature and gives the second argument too
+        subscription = self._node.create_subscription(
+            message_class, name, callback, qos.matching(publishers, QoSProfile(depth=DEPTH)), raw=True)
         self._node.get_logger().info(f"Subscribed to topic '{name}'")
 
 
