@@ -15,6 +15,7 @@ from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
+from rclpy.type_support import check_for_type_support
 
 SPIN_TIME = 0.5         # seconds until the others are taken to be discovered
 LATE = 3.5              # seconds until a node that announces itself as rarely as Fast DDS does has done so
@@ -80,8 +81,10 @@ def node_names(node: Node, include_hidden: bool = False) -> list[str]:
                   if include_hidden or not name.startswith('_'))
 
 
-def wait_for_node(node: Node, args: argparse.Namespace) -> str:
-    """Return the full name of the node that is asked for once it is there."""
+def wait_for_node(node: Node, args: argparse.Namespace, *service_types: Any) -> str:
+    """Return the full name of the node that is asked for once it is there; load what its services need meanwhile."""
+    for service_type in service_types:
+        check_for_type_support(service_type)
     name = absolute(args.node_name)
     patience = max(LATE, args.spin_time + args.timeout)
     if not wait_until(lambda: name in node_names(node, args.include_hidden_nodes), patience):

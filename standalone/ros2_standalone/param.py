@@ -104,7 +104,7 @@ def _get_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _get(args: argparse.Namespace) -> str | None:
     with graph.node_of(args) as node:
-        values = _values_of(node, graph.wait_for_node(node, args), [args.parameter_name])
+        values = _values_of(node, graph.wait_for_node(node, args, GetParameters), [args.parameter_name])
     if not values:
         return 'Parameter not set'
     value = parameter_value_to_python(values[0])
@@ -125,7 +125,7 @@ def _set_arguments(parser: argparse.ArgumentParser) -> None:
 def _set(args: argparse.Namespace) -> None:
     parameter = Parameter(name=args.parameter_name, value=get_parameter_value(args.value))
     with graph.node_of(args) as node:
-        [result] = _set_parameters(node, graph.wait_for_node(node, args), [parameter])
+        [result] = _set_parameters(node, graph.wait_for_node(node, args, SetParameters), [parameter])
     reason = f': {result.reason}' if result.reason else ''
     if result.successful:
         print(f'Set parameter successful{reason}')
@@ -145,7 +145,7 @@ def _describe_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _describe(args: argparse.Namespace) -> None:
     with graph.node_of(args) as node:
-        descriptors = _descriptors_of(node, graph.wait_for_node(node, args), args.parameter_names)
+        descriptors = _descriptors_of(node, graph.wait_for_node(node, args, DescribeParameters), args.parameter_names)
     for descriptor in descriptors:
         print('Parameter name:', descriptor.name)
         print('  Type:', TYPES[descriptor.type][0])
@@ -165,7 +165,7 @@ def _describe(args: argparse.Namespace) -> None:
 
 def _dump(args: argparse.Namespace) -> None:
     with graph.node_of(args) as node:
-        full_name = graph.wait_for_node(node, args)
+        full_name = graph.wait_for_node(node, args, ListParameters, GetParameters)
         names = _names_of(node, full_name, [])
         values = _values_of(node, full_name, names)
     tree: dict[str, Any] = {}
@@ -187,7 +187,7 @@ def _load_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _load(args: argparse.Namespace) -> None:
     with graph.node_of(args) as node:
-        full_name = graph.wait_for_node(node, args)
+        full_name = graph.wait_for_node(node, args, SetParameters)
         parameters = list(parameter_dict_from_yaml_file(
             args.parameter_file, not args.no_use_wildcard, target_nodes=[full_name]).values())
         results = _set_parameters(node, full_name, parameters)
