@@ -81,6 +81,8 @@ setup(
         'console_scripts': [
             'evaluate = wcpg_ros.evaluate:main',
             'render = wcpg_ros.render:main',
+            'sim = sim_node.node:main',
+            'wcpg = wcpg_ros.policy_node:main',
         ],
     },
 )
