@@ -44,7 +44,8 @@ EXTRAS = {
     ],
     'bags': ['rosbags>=0.11,<0.12', 'mcap>=1.6,<2'],   # read rosbag2; write it so that a kill loses little
     'baselines': ['stable-baselines3>=2.4,<3'],        # DDPG and PPO
-    'bench': ['libsumo>=1.20,<2', 'highway-env>=1.10,<2'],    # the simulators we measure against
+    # The simulators we measure against; eclipse-sumo brings netconvert, which makes libsumo's networks.
+    'bench': ['libsumo>=1.20,<2', 'eclipse-sumo>=1.20,<2', 'highway-env>=1.10,<2'],
     'test': [
         'pytest>=8,<10',
         'hypothesis>=6.100,<7',      # property-based tests
