@@ -53,11 +53,14 @@ class Layout:
 def conflict_lane(segments, lanes, x, y, heading):
     """The lane of a vehicle among those that ego's route meets, and its arc length there: (lane or -1, s)."""
     best, best_s, best_distance = -1, 0.0, 1e9
+    road, s, lateral, tangent = -1, 0.0, 0.0, 0.0
     for lane in range(lanes.shape[0]):
         if lanes[lane, LANE_CONFLICT] == 0.0:
             continue
-        first, last = int(lanes[lane, LANE_FIRST]), int(lanes[lane, LANE_LAST])
-        _, s, lateral, tangent = project(segments, first, last, first, x, y)
+        first = int(lanes[lane, LANE_FIRST])
+        if first != road:    # lanes of one road share its path
+            road = first
+            _, s, lateral, tangent = project(segments, first, int(lanes[lane, LANE_LAST]), first, x, y)
         distance = abs(lateral - lanes[lane, LANE_OFFSET])
         if distance < min(best_distance, lanes[lane, LANE_REACH]) and abs(wrap(heading - tangent)) < 1.0:
             best, best_s, best_distance = lane, s, distance
