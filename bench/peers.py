@@ -7,9 +7,10 @@ converted for the learner's sake beyond what each gives by itself.
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import gymnasium
 import highway_env  # noqa: F401  (registers its environments)
@@ -22,6 +23,8 @@ from sim_node.scenario import STEP_SECONDS, Scenario
 HOLD = 20                             # steps for which an acceleration is held
 ACCELERATIONS = (-3.0, 0.0, 3.0)      # m/s² …
 SHARES = (0.3, 0.3, 0.4)              # … drawn with these odds: ego stops, waits and goes, and episodes end
+
+SIMILAR = {'left_turn': 'intersection-v0', 'merge': 'merge-v0'}    # HighwayEnv's scenes of the kind
 
 
 @dataclass
@@ -65,9 +68,9 @@ class Sumo:
             libsumo.load([*self.options, next(self.routes)])
             libsumo.simulationStep()    # ego enters
             libsumo.vehicle.setSpeedMode('ego', 0)
-            start = perf_counter()
+            start = thread_time()
             self._episode(done)
-            done.seconds += perf_counter() - start
+            done.seconds += thread_time() - start
         return done
 
     def _episode(self, done: Round) -> None:
@@ -92,14 +95,15 @@ class HighwayEnv:
     """HighwayEnv's own scene of the kind, at 10 Hz, observation included."""
 
     name = 'HighwayEnv'
-    environments = {'left_turn': 'intersection-v0', 'merge': 'merge-v0'}
 
     def __init__(self, scenario: Scenario) -> None:
         config: dict[str, object] = {'simulation_frequency': 10, 'policy_frequency': 10}
         if scenario.name == 'left_turn':
             # It spawns per decision: 0.6 at its usual 1 Hz is a tenth of that at 10 Hz.
             config['spawn_probability'] = 0.06
-        self.env = gymnasium.make(self.environments[scenario.name], config=config, disable_env_checker=True).unwrapped
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', DeprecationWarning)    # there are later versions of both
+            self.env = gymnasium.make(SIMILAR[scenario.name], config=config, disable_env_checker=True).unwrapped
         index = {label: number for number, label in self.env.action_type.actions.items()}
         label = dict(zip(ACCELERATIONS, ('SLOWER', 'IDLE', 'FASTER'), strict=True))
         self.actions = itertools.cycle(index[label[a]] for a in draw_accelerations(1000, 1)[:, 0].tolist())
@@ -114,9 +118,9 @@ class HighwayEnv:
             for step in range(self.max_steps):
                 if step % HOLD == 0:
                     action = next(self.actions)
-                start = perf_counter()
+                start = thread_time()
                 _, _, terminated, truncated, _ = self.env.step(action)
-                done.seconds += perf_counter() - start
+                done.seconds += thread_time() - start
                 done.scene_steps += 1
                 done.vehicle_steps += len(self.env.road.vehicles)
                 if terminated or truncated or done.seconds >= seconds:
