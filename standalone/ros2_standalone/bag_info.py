@@ -52,7 +52,7 @@ def read_metadata(bag: Path) -> tuple[dict[str, Any], int]:
                 if record.name == 'rosbag2':
                     metadata = yaml.safe_load(record.metadata['serialized_metadata'])['rosbag2_bagfile_information']
                     return metadata, bag.stat().st_size
-    except BROKEN as problem:
+    except (*BROKEN, OSError) as problem:   # OSError: too short to have an end
         raise RuntimeError(f"[ERROR] [ros2bag]: '{bag}' is no finished mcap file ({problem}); name the directory of "
                            "the bag, or run 'ros2 bag reindex' on it") from problem
     raise RuntimeError(f"[ERROR] [ros2bag]: no metadata in '{bag}'; name the directory of the bag instead")
