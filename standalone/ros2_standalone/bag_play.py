@@ -60,7 +60,7 @@ def play(args: argparse.Namespace) -> str | None:
     """Play a bag once or, in a loop, until interrupted."""
     stop = graph.stop_requests()
     try:
-        with Reader(args.bag_path) as reader, graph.node_of(args, 'rosbag2_player', own_signals=True) as node:
+        with Reader(args.bag_path) as reader, graph.node_of(args, 'rosbag2_player', lasting=True) as node:
             node.get_logger().info(f'Set rate to {args.rate:g}')
             publishers = _publishers(node, [each for each in reader.connections if _wants(args, each.topic)], args)
             time.sleep(graph.SPIN_TIME)   # subscribers that are there should hear the first message
