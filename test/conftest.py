@@ -1,3 +1,5 @@
 """Fixtures that several test files share."""
 
-pytest_plugins = ['ros_domain']
+from ros_domain import ros
+
+__all__ = ['ros']
