@@ -51,7 +51,7 @@ def begin_episode(p, segments, lanes, scene, cars):
             lane = min(int(u_lane * lane_count), lane_count - 1)
             born += STEP_SECONDS * math.ceil(math.log(1.0 - u_time) / math.log(missed)) if missed < 1.0 else 1e9
             birth = born
-        car.birth = max(int(math.ceil(birth / STEP_SECONDS)), 0) if birth < 1e6 else 1000000
+        car.birth = max(math.ceil(birth / STEP_SECONDS), 0) if birth < 1e6 else 1000000
         car.start = max(-birth, 0.0) * car.desired
         car.status = WAITING if k < platoon or birth <= p.traffic_last_birth else DROPPED
         car.lane, car.target, car.change, car.rest = lane, lane, 0.0, 0.0
