@@ -1,12 +1,12 @@
 """What the critic's outputs mean: two heads, a part you swap.
 
-| head       | outputs                                             | learns by                          | CVaR of a return |
-|------------|-----------------------------------------------------|------------------------------------|------------------|
-| `gaussian` | mean Q, logit of the variance Y (the paper's Upsilon) | Eq. 6 target, Eq. 8 loss by default | Q - c(alpha) sqrt(Y), Eq. 9 |
-| `quantile` | 2K quantiles, K of them below level alpha            | quantile Huber loss                | mean of the first K |
+| head       | outputs                              | learns by                 | CVaR                        |
+|------------|--------------------------------------|---------------------------|-----------------------------|
+| `gaussian` | mean Q, logit of the variance Y      | Eq. 6 target, Eq. 8 loss  | Q - c(alpha) sqrt(Y), Eq. 9 |
+| `quantile` | 2K quantiles, K of them below alpha  | quantile Huber loss       | mean of the first K         |
 
-Both see returns divided by `return_scale`, one sample per column, and write into arrays they are given. The
-equations are functions of single numbers, so they can be read, tested and compiled into the loops.
+Y is the paper's Upsilon. Both see returns divided by `return_scale`, one sample per column, and write into
+arrays they are given. The equations are functions of single numbers: read, tested and compiled into the loops.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wcpg_ros.networks import ZERO, Array, compiled
+from wcpg_ros.networks import ONE, ZERO, Array, compiled
 from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
 from wcpg_ros.settings import CriticSettings
 
@@ -67,7 +67,8 @@ def mean_target(reward: float, bootstrap: float, next_mean: float) -> float:
 
 
 @compiled
-def variance_target_paper(reward: float, bootstrap: float, next_mean: float, next_variance: float, mean: float) -> float:
+def variance_target_paper(reward: float, bootstrap: float, next_mean: float, next_variance: float,
+                          mean: float) -> float:
     """Eq. 6, one sample: r² + 2 gamma r Q' + gamma² Y' + gamma² Q'² - Q². Right on average, often negative."""
     return mean_target(reward, bootstrap, next_mean) ** 2 + bootstrap ** 2 * next_variance - mean ** 2
 
@@ -121,7 +122,7 @@ def _gaussian_loss(out: Array, next_out: Array, reward: Array, bootstrap: Array,
 
 
 @compiled
-def _gaussian_risk(out: Array, coefficient: Array, value: Array, gradient: Array) -> None:
+def _gaussian_risk(out: Array, coefficient: NDArray[np.float64], value: Array, gradient: Array) -> None:
     for j in range(out.shape[1]):
         std = np.sqrt(softplus(float(out[1, j])) + VARIANCE_FLOOR)
         value[j] = out[0, j] - coefficient[j] * std
@@ -156,52 +157,41 @@ class GaussianHead:
 
 
 @compiled
-def quantile_huber(error: float, level: float, kappa: float) -> float:
-    """|level - 1{error < 0}| * Huber_kappa(error) / kappa; kappa = 0 is the plain quantile loss."""
-    tilt = 1.0 - level if error < 0.0 else level
-    size = abs(error)
-    return tilt * (0.5 * size * size / kappa if size < kappa else size - 0.5 * kappa)
+def quantile_huber(error: np.float32, level: np.float32, kappa: np.float32) -> tuple[np.float32, np.float32]:
+    """|level - 1{error < 0}| * Huber_kappa(error) / kappa, and its derivative by the error."""
+    clipped = min(max(error / kappa, np.float32(-1.0)), ONE)
+    slope = (ONE - level if error < ZERO else level) * clipped
+    return slope * (error - np.float32(0.5) * kappa * clipped), slope
 
 
 @compiled
-def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, bootstrap: Array, kappa: Array,
+def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, bootstrap: Array, kappa: np.float32,
                    gradient: Array) -> float:
-    """The mean over samples and levels of the expected `quantile_huber` under the target's atoms.
-
-    The derivative of quantile_huber is written out: tilt * clip(error / kappa, -1, 1), and the loss itself is
-    that clip times (error - kappa clip / 2).
-    """
+    """The mean over samples and levels of the expected `quantile_huber` under the target's atoms."""
     outputs, size = out.shape
     count = outputs // 2
-    steepness = np.float32(1.0 / max(kappa, 1e-12))
-    half_kappa = np.float32(0.5 * kappa)
     atoms = np.empty(outputs, np.float32)
     weights = np.empty(outputs, np.float32)
     total = 0.0
     for b in range(size):
-        # After a terminal every atom is the reward: one atom of weight 1 says the same.
-        used = outputs if bootstrap[b] > ZERO else 1
-        for j in range(used):
+        for j in range(outputs):
             atoms[j] = reward[b] + bootstrap[b] * next_out[j, b]
-            weights[j] = (alpha[b] if j < count else np.float32(1.0) - alpha[b]) / np.float32(count)
-        if used == 1:
-            atoms[0] = reward[b]
-            weights[0] = np.float32(1.0)
+            weights[j] = (alpha[b] if j < count else ONE - alpha[b]) / np.float32(count)
+        used = outputs
+        if bootstrap[b] == ZERO:   # after a terminal every atom is the reward: one of weight 1 says the same
+            used = 1
+            weights[0] = ONE
         for i in range(outputs):
             middle = np.float32((i % count + 0.5) / count)
-            level = alpha[b] * middle if i < count else alpha[b] + (np.float32(1.0) - alpha[b]) * middle
-            below = np.float32(1.0) - level
-            z = out[i, b]
-            loss = ZERO
-            slope = ZERO
+            level = alpha[b] * middle if i < count else alpha[b] + (ONE - alpha[b]) * middle
+            expected_loss = ZERO
+            expected_slope = ZERO
             for j in range(used):
-                error = atoms[j] - z
-                clipped = min(max(error * steepness, np.float32(-1.0)), np.float32(1.0))
-                pull = weights[j] * (below if error < ZERO else level) * clipped
-                slope += pull
-                loss += pull * (error - half_kappa * clipped)
-            gradient[i, b] = -slope / np.float32(size * outputs)
-            total += loss
+                loss, slope = quantile_huber(atoms[j] - out[i, b], level, kappa)
+                expected_loss += weights[j] * loss
+                expected_slope += weights[j] * slope
+            gradient[i, b] = -expected_slope / np.float32(size * outputs)
+            total += expected_loss
     return total / (size * outputs)
 
 
@@ -235,7 +225,7 @@ class QuantileHead:
     def __init__(self, count: int, kappa: float, risk: str) -> None:
         self.outputs = 2 * count
         self._count = count
-        self._kappa = kappa
+        self._kappa = np.float32(max(kappa, 1e-12))   # 0 is the plain quantile loss
         self._measure = risk_measure(risk)
         self._alpha = np.zeros(0, np.float32)
         self._weights = np.zeros((self.outputs, 0), np.float32)

@@ -94,17 +94,21 @@ class Learner:
 
     def _initialise(self, rng: np.random.Generator) -> None:
         printed = self.recipe.networks.initialisation == 'printed'
-        for name, view in self.parameters().items():
+        parameters = self.parameters()
+        for name, weight in parameters.items():
             network, layer, kind = name.split('.')
             if kind == 'bias':
                 continue
             if printed:
-                gain = math.sqrt(2.0) if network == 'actor' else 0.01
-            elif layer != 'out':
-                gain = math.sqrt(2.0)
+                weight[:] = networks.orthogonal(rng, weight.shape, math.sqrt(2.0) if network == 'actor' else 0.01)
+            elif layer == 'h2':
+                # One input and no bias would leave every unit dead or linear: spread the bends over [0, 1].
+                weight[:] = rng.choice([-1.0, 1.0], weight.shape)
+                parameters[f'{network}.h2.bias'][:] = -weight[:, 0] * rng.random(len(weight))
+            elif layer == 'out':
+                weight[:] = networks.orthogonal(rng, weight.shape, 0.01 if network == 'actor' else 1.0)
             else:
-                gain = 0.01 if network == 'actor' else 1.0
-            view[:] = networks.orthogonal(rng, view.shape, gain)
+                weight[:] = networks.orthogonal(rng, weight.shape, math.sqrt(2.0))
 
     def act(self, states: Array, alpha: Array) -> Array:
         """The actor's accelerations, m/s², for normalised states by column."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float32]
 
 # `reassoc` lets sums use vector registers. Not `fastmath=True`, which would also assume that there is no NaN.
-compiled = njit(cache=True, error_model='numpy', fastmath={'reassoc', 'contract', 'nsz'})
+compiled = njit(cache=True, error_model='numpy', fastmath={'reassoc', 'contract', 'nsz', 'arcp'})
 
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)

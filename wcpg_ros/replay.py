@@ -67,7 +67,8 @@ class Replay:
     def gather(self, indices: NDArray[np.int64], mean: Array, std: Array, clip: float, action_bound: float,
                return_scale: float, out: Minibatch) -> None:
         """Copy those transitions into `out`, in the networks' units."""
-        _gather(self.rows, indices, mean, std, np.float32(clip), np.float32(action_bound), np.float32(return_scale), out)
+        units = (np.float32(clip), np.float32(action_bound), np.float32(return_scale))
+        _gather(self.rows, indices, mean, std, *units, out)
 
 
 @compiled
@@ -76,15 +77,16 @@ def _gather(rows: Array, indices: NDArray[np.int64], mean: Array, std: Array, cl
     d = mean.size
     for j in range(indices.size):
         row = rows[indices[j]]
-        for i in range(2 * d):
-            k = i % d
-            z = (row[i] - mean[k]) / std[k]
-            z = -clip if z < -clip else clip if z > clip else z   # a NaN passes
-            if i < d:
-                out.state[k, j] = z
-            else:
-                out.next_state[k, j] = z
+        _normalise(row[:d], mean, std, clip, out.state[:, j])
+        _normalise(row[d:2 * d], mean, std, clip, out.next_state[:, j])
         out.action[j] = row[2 * d] / bound
         out.reward[j] = row[2 * d + 1] / scale
         out.bootstrap[j] = row[2 * d + 2] * (ONE - row[2 * d + 3])
         out.alpha[j] = row[2 * d + 4]
+
+
+@compiled
+def _normalise(observation: Array, mean: Array, std: Array, clip: np.float32, out: Array) -> None:
+    for i in range(mean.size):
+        z = (observation[i] - mean[i]) / std[i]
+        out[i] = -clip if z < -clip else clip if z > clip else z   # a NaN passes, and is noticed later

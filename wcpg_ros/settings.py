@@ -32,7 +32,8 @@ class NetworkSettings:
 
     actor_hidden: tuple[int, int, int] = (32, 16, 32)
     critic_hidden: tuple[int, int, int, int] = (64, 64, 64, 64)
-    # orthogonal: gain sqrt(2) for hidden layers, 0.01 for the actor's output, 1 for the critic's.
+    # orthogonal: gain sqrt(2) for hidden layers, 0.01 for the actor's output, 1 for the critic's; the alpha
+    # branch's units bend at levels spread over [0, 1].
     # printed: the sigma column of the paper's table as the gain, sqrt(2) everywhere in the actor, 0.01 in the critic.
     initialisation: Literal['orthogonal', 'printed'] = 'orthogonal'
 
