@@ -1,0 +1,93 @@
+"""Paths by arc length: straight lines and arcs, and the coordinates along and across them.
+
+A path is a run of rows of one table of segments, so that geometry is data: the stepper, `observe()` and the
+rules read the same rows. Plain Python: the stepper compiles its own copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+# Columns of the table of segments. Curvature is positive to the left, in 1/m.
+X, Y, HEADING, CURVATURE, LENGTH, START, COS, SIN = range(8)
+
+
+def segment_rows(start: Sequence[float], pieces: Sequence[tuple[float, float]]) -> np.ndarray:
+    """Rows for a path from a pose (x m, y m, heading rad), made of pieces (length m, curvature 1/m)."""
+    x, y, heading = start
+    rows, s = [], 0.0
+    for length, curvature in pieces:
+        rows.append((x, y, heading, curvature, length, s, math.cos(heading), math.sin(heading)))
+        if curvature == 0.0:
+            x, y = x + length * math.cos(heading), y + length * math.sin(heading)
+        else:
+            turned = heading + curvature * length
+            x += (math.sin(turned) - math.sin(heading)) / curvature
+            y -= (math.cos(turned) - math.cos(heading)) / curvature
+            heading = turned
+        s += length
+    return np.array(rows, dtype=np.float64)
+
+
+def wrap(angle):
+    """The same angle in [-pi, pi)."""
+    return (angle + math.pi) % (2.0 * math.pi) - math.pi
+
+
+def project(segments, first, last, guess, x, y):
+    """Where a point lies on a path (rows first…last): (row, arc length s, lateral offset, tangent's heading).
+
+    `guess` is a row to start from; the offset is positive to the left. Beyond its ends a path goes on as it ends.
+    """
+    row = guess
+    came_from = row
+    while True:
+        dx = x - segments[row, X]
+        dy = y - segments[row, Y]
+        curvature = segments[row, CURVATURE]
+        if curvature == 0.0:
+            along = dx * segments[row, COS] + dy * segments[row, SIN]
+            lateral = dy * segments[row, COS] - dx * segments[row, SIN]
+            tangent = segments[row, HEADING]
+        else:
+            # Seen from the arc's centre, the start lies at a right angle to the start's heading.
+            to_x = dx + segments[row, SIN] / curvature
+            to_y = dy - segments[row, COS] / curvature
+            if curvature > 0.0:
+                turned = wrap(math.atan2(to_x, -to_y) - segments[row, HEADING])
+                lateral = 1.0 / curvature - math.sqrt(to_x * to_x + to_y * to_y)
+            else:
+                turned = wrap(math.atan2(-to_x, to_y) - segments[row, HEADING])
+                lateral = 1.0 / curvature + math.sqrt(to_x * to_x + to_y * to_y)
+            along = turned / curvature
+            tangent = segments[row, HEADING] + turned
+        if along > segments[row, LENGTH] and row < last and row + 1 != came_from:
+            came_from = row
+            row += 1
+        elif along < 0.0 and row > first and row - 1 != came_from:
+            came_from = row
+            row -= 1
+        else:
+            return row, segments[row, START] + along, lateral, tangent
+
+
+def locate(segments, first, last, s, lateral):
+    """The pose (x, y, heading) at arc length s and an offset to the left."""
+    row = first
+    while row < last and s > segments[row, START] + segments[row, LENGTH]:
+        row += 1
+    along = s - segments[row, START]
+    heading = segments[row, HEADING]
+    curvature = segments[row, CURVATURE]
+    if curvature == 0.0:
+        x = segments[row, X] + along * segments[row, COS]
+        y = segments[row, Y] + along * segments[row, SIN]
+    else:
+        turned = heading + curvature * along
+        x = segments[row, X] + (math.sin(turned) - segments[row, SIN]) / curvature
+        y = segments[row, Y] - (math.cos(turned) - segments[row, COS]) / curvature
+        heading = turned
+    return x - lateral * math.sin(heading), y + lateral * math.cos(heading), heading

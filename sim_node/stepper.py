@@ -1,0 +1,119 @@
+"""The batched stepper's kernels: many independent scenes, one after the other, nothing shared, nothing allocated."""
+
+from __future__ import annotations
+
+import math
+
+from sim_node.births import bear, begin_episode
+from sim_node.compiled import compiled, kernel
+from sim_node.geometry import LANE_END
+from sim_node.observation import conflict_lane, observe
+from sim_node.rewards import episode_reward
+from sim_node.roads import project, wrap
+from sim_node.scenario import STEP_SECONDS
+from sim_node.state import COLLISION, DRIVING, GONE, RUNNING, SUCCESS, TIMEOUT
+from sim_node.traffic import bicycle, decide, move, stanley
+from sim_node.vehicles import overlap
+
+wrap, project, conflict_lane, observe = compiled(wrap, project, conflict_lane, observe)
+overlap, episode_reward = compiled(overlap, episode_reward)
+
+
+def move_ego(p, segments, scene, acceleration):
+    """Steer ego along its route and move it on by one step under the accelerator's command."""
+    limit = p.vehicle_acceleration_limit
+    applied = min(max(acceleration, -limit), limit)
+    before = scene.speed
+    ahead_x = scene.x + p.vehicle_front_axle * math.cos(scene.heading)
+    ahead_y = scene.y + p.vehicle_front_axle * math.sin(scene.heading)
+    scene.row, scene.s, scene.lateral, tangent = project(
+        segments, int(p.ego_first), int(p.ego_last), scene.row, ahead_x, ahead_y)
+    steering = stanley(scene.lateral, wrap(scene.heading - tangent), scene.speed, p.vehicle_stanley_gain,
+                       p.vehicle_stanley_softening, p.vehicle_steering_limit)
+    scene.x, scene.y, scene.heading, scene.speed = bicycle(
+        scene.x, scene.y, scene.heading, scene.speed, applied, steering, p.vehicle_front_axle, p.vehicle_rear_axle,
+        p.ego_speed_min, p.ego_speed_max, STEP_SECONDS)
+    scene.s += before * STEP_SECONDS
+    scene.acceleration = (scene.speed - before) / STEP_SECONDS
+
+
+def step_scene(p, segments, lanes, scene, cars, acceleration):
+    """One step of 0.1 s: the drivers decide, everybody moves, the newborn enter, the referee looks."""
+    decide(p, segments, lanes, scene, cars)
+    for k in range(cars.shape[0]):
+        if cars[k].status == DRIVING:
+            move(p, segments, lanes, cars[k])
+            if cars[k].s > lanes[cars[k].lane, LANE_END]:
+                cars[k].status = GONE
+    move_ego(p, segments, scene, acceleration)
+    scene.step += 1
+    bear(p, segments, lanes, scene, cars)
+    length, width = p.vehicle_length, p.vehicle_width
+    cos_ego, sin_ego = math.cos(scene.heading), math.sin(scene.heading)
+    for k in range(cars.shape[0]):
+        car = cars[k]
+        dx, dy = car.x - scene.x, car.y - scene.y
+        if (car.status == DRIVING and dx * dx + dy * dy < length * length + width * width
+                and overlap(dx, dy, cos_ego, sin_ego, length, width,
+                            math.cos(car.heading), math.sin(car.heading), length, width)):
+            scene.outcome, scene.hit = COLLISION, k
+            return
+    if scene.s - p.vehicle_front_axle >= p.ego_goal:
+        scene.outcome = SUCCESS
+    elif scene.step >= p.max_steps:
+        scene.outcome = TIMEOUT
+
+
+def gather(cars, others):
+    """Copy the states of those who drive into plain rows; gives their number."""
+    count = 0
+    for k in range(cars.shape[0]):
+        car = cars[k]
+        if car.status == DRIVING:
+            others[count, 0], others[count, 1] = car.x, car.y
+            others[count, 2], others[count, 3] = car.heading, car.speed
+            count += 1
+    return count
+
+
+def look(p, segments, lanes, view, scene, cars, ego, others, out):
+    """The observation of a scene, through the same plain states that leave the simulator as messages."""
+    ego[0], ego[1], ego[2], ego[3] = scene.x, scene.y, scene.heading, scene.speed
+    observe(segments, lanes, view, ego, others, gather(cars, others), scene.step * STEP_SECONDS, p.with_time != 0.0,
+            out)
+
+
+move_ego, step_scene, gather, look = compiled(move_ego, step_scene, gather, look)
+
+
+@kernel
+def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, observations):
+    """Begin an episode of its seed in every scene."""
+    for i in range(scenes.shape[0]):
+        begin_episode(params[0], segments, lanes, scenes[i], cars[i])
+        look(params[0], segments, lanes, view, scenes[i], cars[i], ego[i], others[i], observations[i])
+
+
+@kernel
+def step_batch(params, segments, lanes, view, scenes, cars, accelerations, repeat, auto_reset, ego, others,
+               observations, finals, results):
+    """Hold each acceleration for `repeat` steps or until the episode ends; begin the next one where it has."""
+    p = params[0]
+    for i in range(scenes.shape[0]):
+        scene, result = scenes[i], results[i]
+        for _ in range(repeat):
+            if scene.outcome == RUNNING:
+                step_scene(p, segments, lanes, scene, cars[i], accelerations[i])
+        done = scene.outcome != RUNNING
+        result.reward = episode_reward(scene.outcome, scene.step, p.reward_success, p.reward_bonus, p.reward_decay,
+                                       p.reward_collision, p.reward_timeout) if done else 0.0
+        result.done, result.outcome, result.steps = done, scene.outcome, scene.step
+        result.hit, result.seed = scene.hit, scene.seed
+        look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], finals[i])
+        if done and auto_reset:
+            scene.seed += scene.stride
+            begin_episode(p, segments, lanes, scene, cars[i])
+            look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], observations[i])
+        else:
+            for k in range(finals.shape[1]):
+                observations[i, k] = finals[i, k]
