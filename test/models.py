@@ -1,0 +1,43 @@
+"""Small models with random weights, for the tests of the model file and the policy."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from wcpg_ros.model_file import ACTOR_LAYERS, CRITIC_LAYERS, OBSERVATION_LAYOUT, ModelFile, ModelInfo
+
+INFO = ModelInfo(
+    scenario='left_turn', layout_version=OBSERVATION_LAYOUT, vehicles=3, time_feature=False, observation_size=16,
+    normaliser_clip=5.0, action_bound=4.0, alpha_min=0.01, alpha_max=1.0, risk_measure='cvar', critic='gaussian',
+    twin=False, return_scale=1.0, gamma=0.99, decision_interval=0.4, action_repeat=4,
+    recipe={'batch_size': 512, 'learning_rate': 1e-4, 'note': 'Υ'}, seed=3, episodes=5000, code_version='0.1.0',
+)
+ACTOR_WIDTHS = {'h1': 32, 'h2': 16, 'h3': 32, 'out': 1}
+CRITIC_WIDTHS = {'h1': 64, 'h2': 64, 'h3': 64, 'h4': 64}
+
+
+def random_tensors(info, seed=0, quantiles=32, actor_widths=None, critic_widths=None):
+    rng = np.random.default_rng(seed)
+    size = info.observation_size
+    tensors = {'normaliser.mean': rng.normal(0.0, 10.0, size), 'normaliser.std': rng.uniform(0.5, 20.0, size)}
+    outputs = 2 if info.critic == 'gaussian' else 2 * quantiles
+    critic = {**(critic_widths or CRITIC_WIDTHS), 'out': outputs}
+    networks = [('actor', ACTOR_LAYERS, actor_widths or ACTOR_WIDTHS), ('critic', CRITIC_LAYERS, critic)]
+    if info.twin:
+        networks.append(('critic2', CRITIC_LAYERS, critic))
+    for network, layers, widths in networks:
+        known = {'observation': size, 'alpha': 1, 'action': 1, **widths}
+        for layer, reads in layers.items():
+            inputs = sum(known[name] for name in reads)
+            tensors[f'{network}.{layer}.weight'] = rng.normal(0.0, 1.0 / np.sqrt(inputs), (known[layer], inputs))
+            tensors[f'{network}.{layer}.bias'] = rng.normal(0.0, 0.3, known[layer])
+    return {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
+
+
+def random_model(seed=0, quantiles=32, actor_widths=None, critic_widths=None, **changes):
+    info = replace(INFO, **changes)
+    return ModelFile(info, random_tensors(info, seed, quantiles, actor_widths, critic_widths))
+
+
+def random_observations(count, size=16, seed=0):
+    return np.random.default_rng(seed).normal(0.0, 20.0, (count, size)).astype(np.float32)

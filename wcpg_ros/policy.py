@@ -1,0 +1,169 @@
+"""A trained policy at the wheel: observation and alpha in, acceleration out, in NumPy alone.
+
+`act` gives the same bits for an observation alone or anywhere in a batch, so an episode driven over ROS equals the
+same episode in a batch of thousands. A matrix product of a whole batch does not: BLAS sums in another order for
+another number of rows. Here every row is its own stack [1, inputs] in `np.matmul`, one BLAS call of one fixed shape
+per row; everything else is elementwise. Weights and rows are contiguous, since NumPy chooses the call by strides too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wcpg_ros.model_file import CRITIC_LAYERS, ModelFile, ModelInfo
+from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
+
+Floats = NDArray[np.float32]
+Layers = dict[str, tuple[Floats, Floats]]
+
+_ZERO = np.zeros((), np.float32)
+
+
+@dataclass(frozen=True)
+class Risk:
+    """The critic's view of the return to come, in units of reward: floats for one row, arrays for a batch."""
+
+    mean: Any
+    std: Any
+    cvar: Any   # by the model's own risk measure
+
+
+class Policy:
+    """The actor and the critics of one model file. Actions are accelerations in m/s²."""
+
+    def __init__(self, model: ModelFile) -> None:
+        self.info: ModelInfo = model.info
+        self._mean, self._std = (_as_row(model.tensors[f'normaliser.{name}']) for name in ('mean', 'std'))
+        self._high = np.asarray(model.info.normaliser_clip, np.float32)
+        self._low = -self._high
+        self._bound = _not_above(model.info.action_bound)
+        self._critics = [_layers(model, name) for name in model.networks if name != 'actor']
+        actor = _layers(model, 'actor')
+        self._h1, self._h2, self._out = actor['h1'], actor['h2'], actor['out']
+        # h3 reads h1 and the alpha branch h2: in two parts, so that the second is kept while the dial rests.
+        weight, self._h3_bias = actor['h3']
+        width = self._h1[1].shape[-1]
+        self._h3_from_h1, self._h3_from_h2 = weight[:width].copy(), weight[width:].copy()
+        self._resting: tuple[float, Floats] = (math.nan, _ZERO)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """The policy in a model file; a ModelError says what is wrong with the file."""
+        return cls(ModelFile.load(path))
+
+    def act(self, observation: ArrayLike, alpha: ArrayLike) -> Any:
+        """Acceleration (m/s²) for one observation [d], as a float, or for a batch [n, d], as float32 [n].
+        alpha is one number or, in a batch, one for each row."""
+        rows, single = self._rows(observation)
+        hidden = np.maximum(rows @ self._h1[0] + self._h1[1], _ZERO)
+        hidden = np.maximum(hidden @ self._h3_from_h1 + self._alpha_branch(alpha, len(rows), single), _ZERO)
+        action = np.tanh(hidden @ self._out[0] + self._out[1]) * self._bound
+        return action.item() if single else action.reshape(-1)
+
+    def risk(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike) -> Risk:
+        """Mean, standard deviation and CVaR (Eq. 9, or the quantiles') of the return after `action` (m/s², one or
+        one for each row). Of two critics the one with the smaller CVaR speaks."""
+        rows, single = self._rows(observation)
+        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
+        actions = self._actions(action, len(rows), single)
+        inputs = {'observation': rows, 'alpha': _column(alphas), 'action': _column(actions / self.info.action_bound)}
+        views = np.stack([self._statistics(_forward(layers, inputs)[:, 0], alphas) for layers in self._critics])
+        worst = np.argmin(views[:, 2], axis=0)
+        mean, std, cvar = np.take_along_axis(views, worst[None, None], axis=0)[0] * self.info.return_scale
+        return Risk(mean.item(), std.item(), cvar.item()) if single else Risk(mean, std, cvar)
+
+    def _statistics(self, output: Floats, alphas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""
+        measure = risk_measure(self.info.risk_measure)
+        values = output.astype(np.float64)
+        if self.info.critic == 'gaussian':
+            mean = values[:, 0]
+            std = np.sqrt(np.logaddexp(0.0, values[:, 1]) + VARIANCE_FLOOR)   # softplus of the variance logit
+            return np.stack([mean, std, measure.of_gaussian(mean, std, alphas)])
+        return np.stack([*quantile_mean_std(values, alphas), measure.of_quantiles(values, alphas)])
+
+    def _rows(self, observation: ArrayLike) -> tuple[Floats, bool]:
+        """Normalised observations [n, 1, d], and whether it was a single one."""
+        array = np.ascontiguousarray(observation, dtype=np.float32)
+        size = self.info.observation_size
+        if array.ndim not in (1, 2) or array.shape[-1] != size:
+            raise ValueError(f'observation of shape {array.shape}: this policy reads [{size}] or [n, {size}]')
+        # The sum of squares is a quick sieve: NaN and infinity never pass it. What it stops is looked at closely.
+        flat = array.ravel()
+        if not math.isfinite(flat.dot(flat)) and not np.isfinite(array).all():
+            where = np.argwhere(~np.isfinite(array))[0].tolist()
+            raise ValueError(f'observation{where} is {array[tuple(where)]}: every number must be finite')
+        rows = (flat.reshape(-1, 1, size) - self._mean) / self._std
+        return np.minimum(np.maximum(rows, self._low), self._high), array.ndim == 1
+
+    def _alphas(self, alpha: ArrayLike, count: int, single: bool) -> NDArray[np.float64]:
+        """alpha as a number or one for each row, checked."""
+        array = np.asarray(alpha, dtype=np.float64)
+        _check_shape('alpha', array, count, single)
+        low, high = self.info.alpha_min, self.info.alpha_max
+        wrong = ~((array >= low) & (array <= high))   # written so that NaN is wrong
+        if wrong.any():
+            raise ValueError(f'alpha = {array[wrong].flat[0]:g}: this policy was trained for {low:g} to {high:g}')
+        return array
+
+    def _actions(self, action: ArrayLike, count: int, single: bool) -> NDArray[np.float64]:
+        array = np.asarray(action, dtype=np.float64)
+        _check_shape('action', array, count, single)
+        wrong = ~(np.abs(array) <= self.info.action_bound)
+        if wrong.any():
+            raise ValueError(f'action = {array[wrong].flat[0]:g}: the critic knows ±{self.info.action_bound:g} m/s²')
+        return np.broadcast_to(array, count)
+
+    def _alpha_branch(self, alpha: ArrayLike, count: int, single: bool) -> Floats:
+        """What alpha adds to h3: [1, 1, width], or [n, 1, width] for an alpha for each row."""
+        if alpha.__class__ is float and alpha == self._resting[0]:
+            return self._resting[1]
+        array = self._alphas(alpha, count, single)
+        weight, bias = self._h2
+        branch = np.maximum(_column(array) * weight + bias, _ZERO) @ self._h3_from_h2 + self._h3_bias
+        if array.ndim == 0:
+            self._resting = (array.item(), branch)
+        return branch
+
+
+def _layers(model: ModelFile, network: str) -> Layers:
+    """Weights [inputs, outputs] and biases of a network's layers."""
+    return {layer: (np.ascontiguousarray(weight.T), _as_row(bias))
+            for layer in model.networks[network] for weight, bias in [model.layer(network, layer)]}
+
+
+def _forward(layers: Layers, inputs: dict[str, Floats]) -> Floats:
+    """A critic's outputs [n, 1, k]."""
+    values = dict(inputs)
+    for layer, reads in CRITIC_LAYERS.items():
+        weight, bias = layers[layer]
+        total = np.concatenate([values[name] for name in reads], axis=-1) @ weight + bias
+        values[layer] = total if layer == 'out' else np.maximum(total, _ZERO)
+    return values['out']
+
+
+def _as_row(values: Floats) -> Floats:
+    """[1, 1, width], since NumPy is twice as quick on operands of as many axes."""
+    return values.reshape(1, 1, -1).copy()
+
+
+def _column(values: ArrayLike) -> Floats:
+    return np.asarray(values, dtype=np.float32).reshape(-1, 1, 1)
+
+
+def _check_shape(name: str, array: NDArray[np.float64], count: int, single: bool) -> None:
+    if array.ndim and (single or array.shape != (count,)):
+        wanted = 'one number' if single else f'one number or [{count}]'
+        raise ValueError(f'{name} of shape {array.shape}: give {wanted}')
+
+
+def _not_above(bound: float) -> Floats:
+    """The float32 nearest to the bound that does not exceed it."""
+    nearest = np.asarray(bound, np.float32)
+    return nearest if float(nearest) <= bound else np.nextafter(nearest, _ZERO)
