@@ -71,6 +71,10 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return _convert(next(a for a in arguments if a is not type(None)), value, where)
     if dataclasses.is_dataclass(hint):
         return value if isinstance(value, hint) else from_mapping(hint, value, where)  # type: ignore[arg-type]
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise SettingsError(f'{where}: unknown choice {value!r}; {choices(arguments)}')
+        return value
     if origin is tuple:
         inner = arguments[0]
         if not isinstance(value, list | tuple):
@@ -84,7 +88,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return {str(key): _convert(arguments[1], item, f'{where}.{key}') for key, item in value.items()}
     if hint is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise SettingsError(f'{where}: expected a finite number, got {value!r}')
+            hint = ' (YAML reads 1e-4 as text: write 1.0e-4)' if isinstance(value, str) else ''
+            raise SettingsError(f'{where}: expected a finite number, got {value!r}{hint}')
         return float(value)
     if hint is Any:
         return value

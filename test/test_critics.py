@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from sim_node.settings import SettingsError
 from wcpg_ros.critics import (
     GaussianHead,
     QuantileHead,
@@ -15,7 +16,7 @@ from wcpg_ros.critics import (
     wasserstein,
 )
 from wcpg_ros.risk import empirical_cvar, quantile_levels, quantile_mean_std
-from wcpg_ros.settings import CriticSettings, SettingsError
+from wcpg_ros.settings import CriticSettings
 
 TARGETS = [variance_target_paper, variance_target_td_error]
 
@@ -130,8 +131,8 @@ def test_quantile_loss_finds_the_quantiles_and_their_cvar(alpha: float) -> None:
         # A level's loss curves by the density there: steps in proportion to its inverse.
         rate = (0.3 if step < 700 else 0.03) * 2 * count * 5.0 / np.minimum(levels, 1.0 - levels)
         estimate -= rate * gradient.sum(axis=1)
-    expected = np.quantile(returns, levels)
-    np.testing.assert_allclose(estimate[:count], expected[:count], rtol=0.05, atol=0.1)
+    share_below = (returns[None, :] < estimate[:, None]).mean(axis=1)
+    np.testing.assert_allclose(share_below, levels, atol=3.0 / returns.size)
     head.risk(z, value, gradient)
     assert value[0] == pytest.approx(empirical_cvar(returns, alpha), rel=0.02)
 

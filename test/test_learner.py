@@ -8,7 +8,7 @@ from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
 from wcpg_ros.risk import VARIANCE_FLOOR, quantile_levels, quantile_probabilities, risk_measure
-from wcpg_ros.settings import ActorSettings, AlphaSettings, CriticSettings, LearningSettings, NetworkSettings, Recipe
+from wcpg_ros.settings import ActorSettings, AlphaSettings, CriticSettings, LearningSettings, NetworksSettings, Recipe
 
 STATE, BATCH = 5, 32
 CRITICS = {
@@ -34,7 +34,7 @@ def filled_replay(seed: int = 0, size: int = 500) -> Replay:
 
 
 def make_learner(critic: CriticSettings, seed: int = 1, **actor: float | str) -> Learner:
-    recipe = Recipe(NetworkSettings(actor_hidden=(7, 6, 6), critic_hidden=(8, 8, 9, 7)), critic,
+    recipe = Recipe(NetworksSettings(actor_hidden=(7, 6, 6), critic_hidden=(8, 8, 9, 7)), critic,
                     ActorSettings(**actor), learning=LearningSettings(batch=BATCH))   # type: ignore[arg-type]
     learner = Learner(recipe, STATE, 4.0, np.random.default_rng(seed))
     # Biases and targets off their zeros, so that a gradient which forgets one cannot pass.
@@ -243,7 +243,7 @@ def test_nan_in_an_observation_is_noticed() -> None:
 
 
 def test_printed_initialisation_uses_the_table() -> None:
-    recipe = Recipe(networks=NetworkSettings(initialisation='printed'))
+    recipe = Recipe(networks=NetworksSettings(initialisation='printed'))
     weights = Learner(recipe, 16, 4.0, np.random.default_rng(0)).parameters()
     assert weights['actor.h3.weight'].shape == (32, 48)
     assert weights['critic.h3.weight'].shape == (64, 129)
