@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg.cython_blas  # noqa: F401  the BLAS that compiled code calls: loaded here, so that the limit finds it
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 

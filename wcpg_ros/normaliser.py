@@ -30,6 +30,10 @@ class Normaliser:
         self.count = total
         self._publish()
 
+    def columns(self, observations: NDArray[np.float32], clip: float) -> NDArray[np.float32]:
+        """Normalised, clipped to ± clip, one observation per column, as the networks read them."""
+        return np.ascontiguousarray(np.clip((observations - self.mean) / self.std, -clip, clip).T, dtype=np.float32)
+
     def _publish(self) -> None:
         self.mean = self._mean.astype(np.float32)
         self.std = np.maximum(np.sqrt(self._square / self.count), STD_FLOOR).astype(np.float32)

@@ -70,6 +70,15 @@ class Replay:
         units = (np.float32(clip), np.float32(action_bound), np.float32(return_scale))
         _gather(self.rows, indices, mean, std, *units, out)
 
+    def state(self) -> dict[str, NDArray]:
+        """The filled part, for a checkpoint."""
+        return {'rows': self.rows[:self.size], 'next': np.array(self.next)}
+
+    def restore(self, state: dict[str, NDArray]) -> None:
+        """From a checkpoint."""
+        self.size, self.next = len(state['rows']), int(state['next'])
+        self.rows[:self.size] = state['rows']
+
 
 @compiled
 def _gather(rows: Array, indices: NDArray[np.int64], mean: Array, std: Array, clip: np.float32, bound: np.float32,

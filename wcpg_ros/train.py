@@ -1,0 +1,120 @@
+"""Train a policy.
+
+    train --scenario left_turn --config config/paper.yaml --seed 3 --episodes 5000 --out runs/x
+    train --scenario left_turn --config config/left_turn.yaml --seeds 0 1 2 3 --episodes 5000 --out runs/y
+    train --resume runs/x
+
+Ctrl-C saves; --resume continues as if never stopped, bit for bit. Several seeds run side by side, one process and
+one thread each, in runs/y/seed0 and so on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import yaml
+
+from sim_node.batch import Batch
+from sim_node.scenario import load_scenario
+from sim_node.settings import SettingsError, replaced
+from wcpg_ros.learner import NotFiniteError
+from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
+from wcpg_ros.settings import load_recipe
+from wcpg_ros.trainer import Trainer
+
+INTERRUPTED = 130   # the exit code of a shell's Ctrl-C
+
+
+def main(args: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog='train', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
+    parser.add_argument('--config', type=Path, help='the recipe, a YAML file')
+    parser.add_argument('--set', action='append', default=[], metavar='NAME=VALUE',
+                        help='change one setting of the recipe, as in learning.gamma=0.98; may be repeated')
+    parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
+    parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
+    parser.add_argument('--episodes', type=int, help='length of the run (default 5000)')
+    parser.add_argument('--out', type=Path, help='directory to make')
+    parser.add_argument('--resume', type=Path, metavar='DIRECTORY', help='continue the run, or the runs, in there')
+    options = parser.parse_args(args)
+    try:
+        runs = _resumed(parser, options) if options.resume else _created(parser, options)
+        finished = _run_all(runs)
+    except (SettingsError, RunError, NotFiniteError) as error:
+        print(f'train: {error}', file=sys.stderr)
+        return 1
+    for run, ended in zip(runs, finished, strict=True):
+        print(f'{run}: {"done" if ended else f"stopped; continue with --resume {run}"}')
+    return 0 if all(finished) else INTERRUPTED
+
+
+def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
+    for name in ('scenario', 'config', 'out'):
+        if getattr(options, name) is None:
+            parser.error(f'--{name} is needed (or --resume)')
+    if options.seed is not None and options.seeds:
+        parser.error('give --seed or --seeds, not both')
+    seeds = options.seeds or [options.seed or 0]
+    episodes = 5000 if options.episodes is None else options.episodes
+    if min(seeds) < 0 or episodes < 1:
+        parser.error('--seed and --seeds must be at least 0, --episodes at least 1')
+    recipe = load_recipe(options.config)
+    for change in options.set:
+        name, equals, value = change.partition('=')
+        if not equals:
+            parser.error(f'--set {change}: expected NAME=VALUE, as in learning.gamma=0.98')
+        recipe = replaced(recipe, {name: yaml.safe_load(value)}, 'recipe')
+    load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
+    runs = []
+    for seed in seeds:
+        path = options.out / f'seed{seed}' if options.seeds else options.out
+        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe))
+        runs.append(path)
+    return runs
+
+
+def _resumed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
+    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'out', 'set'):
+        if getattr(options, name):
+            parser.error(f'--resume continues the run as it was begun: it takes no --{name}')
+    if (options.resume / 'config.yaml').exists():
+        return [options.resume]
+    runs = sorted(path.parent for path in options.resume.glob('seed*/config.yaml'))
+    if not runs:
+        raise RunError(f'{options.resume}: not a run directory, it has no config.yaml; '
+                       'give a directory that `train` made')
+    return runs
+
+
+def _run_all(runs: list[Path]) -> list[bool]:
+    if len(runs) == 1:
+        return [train(runs[0])]
+    workers = min(len(runs), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context('spawn')) as pool:
+        futures = [pool.submit(train, run, index % workers) for index, run in enumerate(runs)]
+        try:
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            # The same Ctrl-C has reached the workers: those that are training save and return, the others never begin.
+            for future in futures:
+                future.cancel()
+            return [not future.cancelled() and future.result() for future in futures]
+
+
+def train(path: Path, position: int = 0) -> bool:
+    """Begin or continue one run; whether it reached its end."""
+    run, config = RunDirectory.open(path)
+    world = config.recipe.world
+    scenario = load_scenario(config.scenario, world.row, world.changes)
+    make = Trainer.resume if run.checkpoint.exists() else Trainer
+    return make(run, config, lambda n: Batch(scenario, n), scenario.action_repeat).run(position=position)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
