@@ -49,12 +49,13 @@ class Batch:
         self.cars = np.zeros((self.n, vehicles), CAR)
         self.ego = np.zeros((self.n, 4))                  # x, y, heading, speed
         self.others = np.zeros((self.n, vehicles, 4))     # the same of those who drive, in the order of their numbers
+        self.counts = np.zeros(self.n, np.int64)          # how many rows of `others` are filled
         self._accelerations = np.zeros(self.n)
         self._observation = np.zeros((self.n, self.observation_size), np.float32)
         self._final = np.zeros_like(self._observation)
         self._results = np.zeros(self.n, RESULT)
         self._world = (constants(scenario, self.geometry), self.geometry.segments, self.geometry.lanes,
-                       self.geometry.view, self.scenes, self.cars)
+                       self.geometry.view, self.scenes, self.cars, self.ego, self.others, self.counts)
         self._result = StepResult(self._observation, self._final,
                                   *(self._results[name] for name in ('reward', 'done', 'outcome', 'steps', 'seed', 'hit')))
         self._ready = False
@@ -66,7 +67,7 @@ class Batch:
             raise SettingsError(f'seeds: expected {self.n} whole numbers, got {seeds!r}')
         self.scenes['seed'] = wanted
         self.scenes['stride'] = self.n if stride is None else stride
-        stepper.reset_batch(*self._world, self.ego, self.others, self._observation)
+        stepper.reset_batch(*self._world, self._observation)
         self._ready = True
         return self._observation
 
@@ -78,11 +79,11 @@ class Batch:
         if given.shape != (self.n,) and not (self.n == 1 and given.size == 1):
             raise SettingsError(f'accelerations: expected shape ({self.n},), got {given.shape}')
         self._accelerations[:] = given
-        if not np.isfinite(self._accelerations).all():
-            culprit = int(np.flatnonzero(~np.isfinite(self._accelerations))[0])
-            raise SettingsError(f'accelerations[{culprit}]: expected a finite number, got {self._accelerations[culprit]}')
-        stepper.step_batch(*self._world, self._accelerations, repeat, self.auto_reset, self.ego, self.others,
-                           self._observation, self._final, self._results)
+        culprit = stepper.step_batch(*self._world, self._accelerations, repeat, self.auto_reset, self._observation,
+                                     self._final, self._results)
+        if culprit >= 0:
+            raise SettingsError(
+                f'accelerations[{culprit}]: expected a finite number, got {self._accelerations[culprit]}')
         return self._result
 
     def state(self) -> dict[str, np.ndarray]:

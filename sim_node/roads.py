@@ -91,3 +91,14 @@ def locate(segments, first, last, s, lateral):
         y = segments[row, Y] - (math.cos(turned) - segments[row, COS]) / curvature
         heading = turned
     return x - lateral * math.sin(heading), y + lateral * math.cos(heading), heading
+
+
+def bend_speed(segments, row, last, s, cornering, braking):
+    """The speed at s from which a vehicle, braking, takes every bend from here on within a lateral acceleration."""
+    speed_square = 1e9
+    for ahead in range(row, last + 1):
+        curvature = abs(segments[ahead, CURVATURE])
+        if curvature > 0.0:
+            room = max(segments[ahead, START] - s, 0.0)
+            speed_square = min(speed_square, cornering / curvature + 2.0 * braking * room)
+    return math.sqrt(speed_square)

@@ -67,12 +67,14 @@ class Ego:
     path: Path2D
     goal: float                                        # m of arc length at which the maneuver is done
     start_speed: tuple[float, float] = (0.0, 20.0)     # m/s (paper)
-    start_margin: tuple[float, float] = (5.0, 20.0)    # m to spare when braking to the stop line …
+    start_margin: tuple[float, float] = (3.0, 12.0)    # m to spare when braking to the stop line …
     start_braking: float = 3.5                         # … at this, m/s²: ego can always stop
     stop_margin: float = 1.0                           # m from the stop line to the conflict zone
     speed_min: float = 0.0                             # m/s
     speed_max: float = 20.0                            # m/s
-    sight: float = 150.0                               # m
+    cornering: float = 5.0                             # m/s² of lateral acceleration for which ego slows before a bend
+    bend_braking: float = 3.0                          # m/s² with which it does
+    sight: float = 200.0                               # m
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,11 @@ class Driver:
     gap_gain: float = 0.3                # 1/s²
     speed_gain: float = 1.0              # 1/s
     reaction: float = 0.3                # s, in the safe speed
-    lane_change_time: float = 4.0        # s, along the planned trajectory
+    lane_change_time: float = 4.5        # s, along the planned trajectory
     lane_change_headway: float = 2.5     # s behind a slower leader at which a driver wants to pass
     lane_change_advantage: float = 1.0   # m/s that the leader must be below the desired speed
-    lane_change_gap: float = 4.0         # m in front and behind, beside being able to stop
+    lane_change_gap: float = 8.0         # m in front and behind, beside being able to stop
+    lane_change_speed: float = 5.0       # m/s below which nobody begins one
     lane_change_pause: float = 3.0       # s between two changes
 
 
@@ -98,9 +101,10 @@ class Temper:
     """What the hidden tempers do, once ego has committed itself and is near."""
 
     mix: tuple[float, float, float]                  # shares of yield, ignore, accelerate (paper)
-    notice: float = 60.0                             # m from ego within which a driver reacts
+    notice: float = 100.0                            # m from ego within which a driver reacts
+    joined: float = 0.6                              # m from the lane's middle at which ego counts as one of its vehicles
     yield_braking: float = 3.0                       # m/s²
-    boost: tuple[float, float] = (2.0, 4.0)          # m/s², an accelerating driver's own, sampled
+    boost: tuple[float, float] = (3.0, 4.0)          # m/s², an accelerating driver's own, sampled
     boost_speed: float = 10.0                        # m/s over the desired speed
 
 
@@ -113,8 +117,8 @@ class Traffic:
     spawned: int = 2                               # births at that rate, at most
     last_birth: float = 10.0                       # s after which nobody is born
     platoon: int = 5                               # vehicles under way when the episode begins
-    first_arrival: tuple[float, float] = (0.5, 2.5)    # s until the first of them reaches the conflict zone
-    arrival_gap: tuple[float, float] = (1.9, 2.9)      # s between their arrivals
+    first_arrival: tuple[float, float] = (0.5, 5.0)    # s until the first of them reaches the conflict zone
+    arrival_gap: tuple[float, float] = (1.7, 4.5)      # s between their arrivals
     platoon_lanes: tuple[float, ...] = ()          # shares of the platoon by lane; equal if empty
 
 

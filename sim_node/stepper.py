@@ -9,25 +9,29 @@ from sim_node.compiled import compiled, kernel
 from sim_node.geometry import LANE_END
 from sim_node.observation import conflict_lane, observe
 from sim_node.rewards import episode_reward
-from sim_node.roads import project, wrap
+from sim_node.roads import bend_speed, project, wrap
 from sim_node.scenario import STEP_SECONDS
 from sim_node.state import COLLISION, DRIVING, GONE, RUNNING, SUCCESS, TIMEOUT
 from sim_node.traffic import bicycle, decide, move, stanley
 from sim_node.vehicles import overlap
 
-wrap, project, conflict_lane, observe = compiled(wrap, project, conflict_lane, observe)
+wrap, project, bend_speed, conflict_lane, observe = compiled(wrap, project, bend_speed, conflict_lane, observe)
 overlap, episode_reward = compiled(overlap, episode_reward)
 
 
 def move_ego(p, segments, scene, acceleration):
-    """Steer ego along its route and move it on by one step under the accelerator's command."""
+    """Steer ego along its route and move it on by one step under the accelerator's command.
+
+    The car itself slows for bends: the command is lowered where the speed would be too high for the next one.
+    """
     limit = p.vehicle_acceleration_limit
-    applied = min(max(acceleration, -limit), limit)
     before = scene.speed
     ahead_x = scene.x + p.vehicle_front_axle * math.cos(scene.heading)
     ahead_y = scene.y + p.vehicle_front_axle * math.sin(scene.heading)
     scene.row, scene.s, scene.lateral, tangent = project(
         segments, int(p.ego_first), int(p.ego_last), scene.row, ahead_x, ahead_y)
+    bend = bend_speed(segments, scene.row, int(p.ego_last), scene.s, p.ego_cornering, p.ego_bend_braking)
+    applied = min(max(min(acceleration, (bend - before) / STEP_SECONDS), -limit), limit)
     steering = stanley(scene.lateral, wrap(scene.heading - tangent), scene.speed, p.vehicle_stanley_gain,
                        p.vehicle_stanley_softening, p.vehicle_steering_limit)
     scene.x, scene.y, scene.heading, scene.speed = bicycle(
@@ -77,27 +81,35 @@ def gather(cars, others):
 
 
 def look(p, segments, lanes, view, scene, cars, ego, others, out):
-    """The observation of a scene, through the same plain states that leave the simulator as messages."""
+    """The observation of a scene, through the same plain states that leave the simulator; gives the others' number."""
     ego[0], ego[1], ego[2], ego[3] = scene.x, scene.y, scene.heading, scene.speed
-    observe(segments, lanes, view, ego, others, gather(cars, others), scene.step * STEP_SECONDS, p.with_time != 0.0,
-            out)
+    count = gather(cars, others)
+    observe(segments, lanes, view, ego, others, count, scene.step * STEP_SECONDS, p.with_time != 0.0, out)
+    return count
 
 
 move_ego, step_scene, gather, look = compiled(move_ego, step_scene, gather, look)
 
 
 @kernel
-def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, observations):
+def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, observations):
     """Begin an episode of its seed in every scene."""
+    p = params[0]
     for i in range(scenes.shape[0]):
-        begin_episode(params[0], segments, lanes, scenes[i], cars[i])
-        look(params[0], segments, lanes, view, scenes[i], cars[i], ego[i], others[i], observations[i])
+        begin_episode(p, segments, lanes, scenes[i], cars[i])
+        counts[i] = look(p, segments, lanes, view, scenes[i], cars[i], ego[i], others[i], observations[i])
 
 
 @kernel
-def step_batch(params, segments, lanes, view, scenes, cars, accelerations, repeat, auto_reset, ego, others,
+def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, accelerations, repeat, auto_reset,
                observations, finals, results):
-    """Hold each acceleration for `repeat` steps or until the episode ends; begin the next one where it has."""
+    """Hold each acceleration for `repeat` steps or until the episode ends; begin the next one where it has.
+
+    Gives the number of a scene whose acceleration is not finite, before anything has moved, or -1.
+    """
+    for i in range(scenes.shape[0]):
+        if not math.isfinite(accelerations[i]):
+            return i
     p = params[0]
     for i in range(scenes.shape[0]):
         scene, result = scenes[i], results[i]
@@ -109,11 +121,12 @@ def step_batch(params, segments, lanes, view, scenes, cars, accelerations, repea
                                        p.reward_collision, p.reward_timeout) if done else 0.0
         result.done, result.outcome, result.steps = done, scene.outcome, scene.step
         result.hit, result.seed = scene.hit, scene.seed
-        look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], finals[i])
+        counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], finals[i])
         if done and auto_reset:
             scene.seed += scene.stride
             begin_episode(p, segments, lanes, scene, cars[i])
-            look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], observations[i])
+            counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], observations[i])
         else:
             for k in range(finals.shape[1]):
                 observations[i, k] = finals[i, k]
+    return -1

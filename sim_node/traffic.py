@@ -67,11 +67,14 @@ def consider_lane_change(p, lanes, scene, cars, k, gap, leader_speed, ego_road_s
     """Begin to pass a slower leader where the lane beside is free and quicker."""
     car = cars[k]
     if (car.target != car.lane or car.rest > 0.0 or leader_speed > car.desired - p.driver_lane_change_advantage
-            or gap > p.driver_lane_change_headway * car.speed or car.speed < 5.0):
+            or gap > p.driver_lane_change_headway * car.speed or car.speed < p.driver_lane_change_speed):
         return
     for side in (LANE_LEFT, LANE_RIGHT):
         target = int(lanes[car.lane, side])
-        if target < 0:
+        length = car.speed * p.driver_lane_change_time
+        # Nobody moves into a lane in or right before the stretch where ego may cross or join it.
+        if target < 0 or (lanes[target, LANE_CONFLICT] != 0.0 and car.s < lanes[target, LANE_LEAVES]
+                          and car.s + length > lanes[target, LANE_ENTERS]):
             continue
         ahead, ahead_speed = _NOBODY, _NOBODY
         for j in range(cars.shape[0]):
@@ -81,8 +84,7 @@ def consider_lane_change(p, lanes, scene, cars, k, gap, leader_speed, ego_road_s
         if ahead_speed <= leader_speed:
             continue
         if lane_is_free(p, lanes, scene, cars, k, target, ego_road_s, ego_lane == target):
-            car.target, car.change = target, 0.0
-            car.change_length = max(car.speed, 5.0) * p.driver_lane_change_time
+            car.target, car.change, car.change_length = target, 0.0, length
             return
 
 
@@ -100,7 +102,7 @@ def decide(p, segments, lanes, scene, cars):
                 first, last = int(lanes[lane, LANE_FIRST]), int(lanes[lane, LANE_LAST])
                 _, ego_road_s, lateral, _ = project(segments, first, last, first, ego_x, ego_y)
                 ego_lane = lane
-                ego_joined = abs(lateral - lanes[lane, LANE_OFFSET]) < lanes[lane, LANE_REACH] / 1.5
+                ego_joined = abs(lateral - lanes[lane, LANE_OFFSET]) < p.temper_joined
 
     for k in range(cars.shape[0]):
         car = cars[k]

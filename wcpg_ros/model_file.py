@@ -27,10 +27,11 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from sim_node.observation import VERSION as LAYOUT_VERSION
+from sim_node.observation import Layout
 from wcpg_ros.risk import risk_measure
 
 FORMAT_VERSION = 1
-OBSERVATION_LAYOUT = 1   # the layout of observations that this software builds
 
 # The networks of the paper's table "WCPG actor and critic networks": each layer and what it reads.
 ACTOR_LAYERS = {'h1': ('observation',), 'h2': ('alpha',), 'h3': ('h1', 'h2'), 'out': ('h3',)}
@@ -74,6 +75,11 @@ class ModelInfo:
     episodes: int               # trained for
     code_version: str
 
+    @property
+    def layout(self) -> Layout:
+        """The observation's layout, to build observations with."""
+        return Layout(self.layout_version, self.vehicles, self.time_feature)
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
@@ -84,10 +90,10 @@ class ModelInfo:
                 raise ModelError(f'{field.name} = {value!r} is not a finite number')
         for holds, name, rule in (
             (self.scenario, 'scenario', 'must be named'),
-            (self.layout_version == OBSERVATION_LAYOUT, 'layout_version',
-             f'is another observation layout, this software speaks {OBSERVATION_LAYOUT}'),
-            (self.vehicles >= 0, 'vehicles', 'must be >= 0'),
-            (self.observation_size > 0, 'observation_size', 'must be > 0'),
+            (self.layout_version == LAYOUT_VERSION, 'layout_version',
+             f'is another observation layout, this software speaks {LAYOUT_VERSION}'),
+            (self.vehicles > 0, 'vehicles', 'must be > 0'),
+            (self.observation_size == self.layout.size, 'observation_size', f'does not fit {self.layout}'),
             (self.normaliser_clip > 0.0, 'normaliser_clip', 'must be > 0'),
             (self.action_bound > 0.0, 'action_bound', 'must be > 0 m/s²'),
             (0.0 < self.alpha_min <= self.alpha_max, 'alpha_min', f'must be > 0 and <= alpha_max = {self.alpha_max}'),
@@ -302,5 +308,6 @@ def main(args: list[str] | None = None) -> int:
 
 
 if __name__ == '__main__':
-    from wcpg_ros.model_file import main as imported_main   # so that there is one ModelError, not two
+    # The imported module's main, so that there is one ModelError, not two.
+    from wcpg_ros.model_file import main as imported_main
     sys.exit(imported_main())

@@ -42,10 +42,12 @@ class Policy:
         self._mean, self._std = (_as_row(model.tensors[f'normaliser.{name}']) for name in ('mean', 'std'))
         self._high = np.asarray(model.info.normaliser_clip, np.float32)
         self._low = -self._high
+        self._dial = np.array([model.info.alpha_min, model.info.alpha_max], np.float32).tolist()
         self._bound = _not_above(model.info.action_bound)
         self._critics = [_layers(model, name) for name in model.networks if name != 'actor']
         actor = _layers(model, 'actor')
-        self._h1, self._h2, self._out = actor['h1'], actor['h2'], actor['out']
+        self._h1, self._out = actor['h1'], actor['out']
+        self._h2 = _as_row(actor['h2'][0]), actor['h2'][1]
         # h3 reads h1 and the alpha branch h2: in two parts, so that the second is kept while the dial rests.
         weight, self._h3_bias = actor['h3']
         width = self._h1[1].shape[-1]
@@ -78,7 +80,7 @@ class Policy:
         mean, std, cvar = np.take_along_axis(views, worst[None, None], axis=0)[0] * self.info.return_scale
         return Risk(mean.item(), std.item(), cvar.item()) if single else Risk(mean, std, cvar)
 
-    def _statistics(self, output: Floats, alphas: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _statistics(self, output: Floats, alphas: Floats) -> NDArray[np.float64]:
         """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""
         measure = risk_measure(self.info.risk_measure)
         values = output.astype(np.float64)
@@ -102,14 +104,14 @@ class Policy:
         rows = (flat.reshape(-1, 1, size) - self._mean) / self._std
         return np.minimum(np.maximum(rows, self._low), self._high), array.ndim == 1
 
-    def _alphas(self, alpha: ArrayLike, count: int, single: bool) -> NDArray[np.float64]:
-        """alpha as a number or one for each row, checked."""
-        array = np.asarray(alpha, dtype=np.float64)
+    def _alphas(self, alpha: ArrayLike, count: int, single: bool) -> Floats:
+        """alpha as a number or one for each row, checked in the precision it is used in: 0.01 is inside [0.01, 1]."""
+        array = np.asarray(alpha, dtype=np.float32)
         _check_shape('alpha', array, count, single)
-        low, high = self.info.alpha_min, self.info.alpha_max
-        wrong = ~((array >= low) & (array <= high))   # written so that NaN is wrong
-        if wrong.any():
-            raise ValueError(f'alpha = {array[wrong].flat[0]:g}: this policy was trained for {low:g} to {high:g}')
+        low, high = self._dial
+        for value in array.ravel().tolist():
+            if not low <= value <= high:   # written so that NaN is refused
+                raise ValueError(f'alpha = {value:g}: this policy was trained for {low:g} to {high:g}')
         return array
 
     def _actions(self, action: ArrayLike, count: int, single: bool) -> NDArray[np.float64]:
@@ -122,13 +124,14 @@ class Policy:
 
     def _alpha_branch(self, alpha: ArrayLike, count: int, single: bool) -> Floats:
         """What alpha adds to h3: [1, 1, width], or [n, 1, width] for an alpha for each row."""
-        if alpha.__class__ is float and alpha == self._resting[0]:
-            return self._resting[1]
+        rests_at, branch = self._resting   # read once: another thread may turn the dial
+        if isinstance(alpha, float) and alpha == rests_at:
+            return branch
         array = self._alphas(alpha, count, single)
         weight, bias = self._h2
         branch = np.maximum(_column(array) * weight + bias, _ZERO) @ self._h3_from_h2 + self._h3_bias
-        if array.ndim == 0:
-            self._resting = (array.item(), branch)
+        if isinstance(alpha, float):
+            self._resting = (alpha, branch)
         return branch
 
 
@@ -157,7 +160,7 @@ def _column(values: ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float32).reshape(-1, 1, 1)
 
 
-def _check_shape(name: str, array: NDArray[np.float64], count: int, single: bool) -> None:
+def _check_shape(name: str, array: NDArray[Any], count: int, single: bool) -> None:
     if array.ndim and (single or array.shape != (count,)):
         wanted = 'one number' if single else f'one number or [{count}]'
         raise ValueError(f'{name} of shape {array.shape}: give {wanted}')

@@ -1,0 +1,19 @@
+"""The reference rules for a whole batch at once."""
+
+from __future__ import annotations
+
+from sim_node.compiled import compiled, kernel
+from sim_node.drivers import follow, safe_speed
+from sim_node.observation import conflict_lane
+from sim_node.roads import bend_speed, project, wrap
+from sim_node.rules import approach, arrival, clears, gap_is_open, rule
+
+*_, rule = compiled(wrap, project, bend_speed, conflict_lane, safe_speed, follow, arrival, gap_is_open, clears,
+                    approach, rule)
+
+
+@kernel
+def rule_batch(params, segments, lanes, view, ego, others, counts, kind, threshold, out):
+    """Fill `out` with the rule's acceleration in every scene."""
+    for i in range(out.shape[0]):
+        out[i] = rule(params[0], segments, lanes, view, ego[i], others[i], counts[i], kind, threshold)
