@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from wcpg_ros.critics import SMALLEST_SPREAD
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
@@ -111,7 +112,8 @@ class Reference:
             kappa = s.kappa / s.return_scale
             huber = error.abs() if kappa == 0 else torch.nn.functional.huber_loss(
                 error, torch.zeros_like(error), reduction='none', delta=kappa) / kappa
-            return (weight * (level - (error < 0).double()).abs() * huber).sum(2).mean()
+            importance = 1.0 / (level * (1.0 - level)).clamp(min=SMALLEST_SPREAD).sqrt()
+            return (importance * weight * (level - (error < 0).double()).abs() * huber).sum(2).mean()
         mean, variance = out[:, 0], torch.nn.functional.softplus(out[:, 1]) + VARIANCE_FLOOR
         next_mean = following[:, 0]
         next_variance = torch.nn.functional.softplus(following[:, 1]) + VARIANCE_FLOOR

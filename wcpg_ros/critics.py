@@ -20,6 +20,7 @@ from wcpg_ros.networks import ONE, ZERO, Array, compiled
 from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
 from wcpg_ros.settings import CriticSettings
 
+SMALLEST_SPREAD = np.float32(1e-4)   # of t (1 - t): the weight's limit, at t = 0.0001 and at t = 1
 LOSS_CODES = {'wasserstein': 0, 'squared': 1, 'likelihood': 2}
 
 
@@ -167,7 +168,11 @@ def quantile_huber(error: np.float32, level: np.float32, kappa: np.float32) -> t
 @compiled
 def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, bootstrap: Array, kappa: np.float32,
                    gradient: Array) -> float:
-    """The mean over samples and levels of the expected `quantile_huber` under the target's atoms."""
+    """The mean over samples and levels of the expected `quantile_huber` under the target's atoms.
+
+    A level t is weighted by 1 / sqrt(t (1 - t)): at its optimum every level's gradient then has the same variance.
+    Unweighted, the far tail pulls so weakly that a rare loss is not learnt (docs/deviations.md).
+    """
     outputs, size = out.shape
     count = outputs // 2
     atoms = np.empty(outputs, np.float32)
@@ -190,8 +195,9 @@ def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, boo
                 loss, slope = quantile_huber(atoms[j] - out[i, b], level, kappa)
                 expected_loss += weights[j] * loss
                 expected_slope += weights[j] * slope
-            gradient[i, b] = -expected_slope / np.float32(size * outputs)
-            total += expected_loss
+            weight = ONE / np.sqrt(max(level * (ONE - level), SMALLEST_SPREAD))
+            gradient[i, b] = -weight * expected_slope / np.float32(size * outputs)
+            total += weight * expected_loss
     return total / (size * outputs)
 
 

@@ -103,9 +103,12 @@ class Learner:
             if printed:
                 weight[:] = networks.orthogonal(rng, weight.shape, math.sqrt(2.0) if network == 'actor' else 0.01)
             elif layer == 'h2':
-                # One input and no bias would leave every unit dead or linear: spread the bends over [0, 1].
-                weight[:] = rng.choice([-1.0, 1.0], weight.shape)
-                parameters[f'{network}.h2.bias'][:] = -weight[:, 0] * rng.random(len(weight))
+                # One input and no bias would leave every unit dead or linear. Let them bend at levels k spread
+                # over log alpha, where risk changes, half of them as 1 - alpha / k below k: steep for small k.
+                bend = 0.01 ** rng.random(len(weight))
+                steep = rng.random(len(weight)) < 0.5
+                weight[:, 0] = np.where(steep, -1.0 / bend, 1.0)
+                parameters[f'{network}.h2.bias'][:] = np.where(steep, 1.0, -bend)
             elif layer == 'out':
                 weight[:] = networks.orthogonal(rng, weight.shape, 0.01 if network == 'actor' else 1.0)
             else:
@@ -119,10 +122,20 @@ class Learner:
 
     def predict(self, states: Array, alpha: Array, accelerations: Array) -> tuple[NDArray, NDArray]:
         """The first critic's mean and standard deviation of the discounted return."""
+        mean, std = self.head.moments(self._evaluate(states, alpha, accelerations), alpha)
+        return mean * self.recipe.critic.return_scale, std * self.recipe.critic.return_scale
+
+    def risk_value(self, states: Array, alpha: Array, accelerations: Array) -> Array:
+        """The first critic's risk value of the discounted return, Eq. 9."""
+        out, value = self._evaluate(states, alpha, accelerations), np.zeros(alpha.size, np.float32)
+        self.head.prepare(alpha)
+        self.head.risk(out, value, np.zeros_like(out))
+        return value * np.float32(self.recipe.critic.return_scale)
+
+    def _evaluate(self, states: Array, alpha: Array, accelerations: Array) -> Array:
         work = networks.critic_work(self.recipe.networks.critic_hidden, self.head.outputs, alpha.size)
         networks.critic_forward(self._critics[0], states, alpha, accelerations / np.float32(self.action_bound), work)
-        mean, std = self.head.moments(work.out, alpha)
-        return mean * self.recipe.critic.return_scale, std * self.recipe.critic.return_scale
+        return work.out
 
     def update(self, replay: Replay, normaliser: Normaliser, rng: np.random.Generator, rate: float = 1.0) -> Losses:
         """Sample a minibatch and learn from it; `rate` multiplies both learning rates."""

@@ -42,9 +42,9 @@ class Replay:
         # Zeros are reserved at once but take memory only as they are written over.
         self.rows = np.zeros((capacity, 2 * observation_size + len(COLUMNS)), np.float32)
 
-    def add(self, state: Array, next_state: Array, **columns: ArrayLike) -> None:
+    def add(self, state: ArrayLike, next_state: ArrayLike, **columns: ArrayLike) -> None:
         """Append one row per transition, over the oldest ones when full."""
-        count, d = len(state), self.observation_size
+        count, d = len(np.asarray(state)), self.observation_size
         if count > self.capacity:
             raise ValueError(f'{count} transitions at once do not fit a replay of {self.capacity}')
         rows = np.empty((count, self.rows.shape[1]), np.float32)

@@ -43,7 +43,7 @@ class NetworksSettings(Group):
     actor_hidden: tuple[int, int, int] = bounded((32, 16, 32), '[1, inf)')
     critic_hidden: tuple[int, int, int, int] = bounded((64, 64, 64, 64), '[1, inf)')
     # orthogonal: gain sqrt(2) for hidden layers, 0.01 for the actor's output, 1 for the critic's; the alpha
-    # branch's units bend at levels spread over [0, 1].
+    # branch's units bend at levels spread over log alpha.
     # printed: the sigma column of the paper's table as the gain, sqrt(2) everywhere in the actor, 0.01 in the critic.
     initialisation: Literal['orthogonal', 'printed'] = 'orthogonal'
 

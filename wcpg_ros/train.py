@@ -109,11 +109,16 @@ def _run_all(runs: list[Path]) -> list[bool]:
 
 def train(path: Path, position: int = 0) -> bool:
     """Begin or continue one run; whether it reached its end."""
+    return make_trainer(path).run(position=position)
+
+
+def make_trainer(path: Path) -> Trainer:
+    """The trainer of a run directory, where its checkpoint left it."""
     run, config = RunDirectory.open(path)
     world = config.recipe.world
     scenario = load_scenario(config.scenario, world.row, world.changes)
     make = Trainer.resume if run.checkpoint.exists() else Trainer
-    return make(run, config, lambda n: Batch(scenario, n), scenario.action_repeat).run(position=position)
+    return make(run, config, lambda n: Batch(scenario, n), scenario.action_repeat)
 
 
 if __name__ == '__main__':

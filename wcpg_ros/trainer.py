@@ -55,13 +55,13 @@ class Trainer:
         self.replay = Replay(recipe.learning.replay, size)
         self._n_step = NStep(self.replay, recipe.learning.n_step, self.world.n)
         self._exploration = Exploration(recipe.exploration, self.world.n, self.world.action_bound, self._drive_rng)
-        self.episodes = self.decisions = 0
+        self.episodes = self.decisions = self.environment_steps = 0
         self.best_score, self.best_episodes = -np.inf, 0
         self.reports: list[LevelReport] = []
         self._credit = 0.0          # updates owed
         self._next_validation = recipe.validation.interval
         self._tally = dict.fromkeys(TALLIES, 0.0)
-        self._seconds = {'total': 0.0, 'updating': 0.0}
+        self.seconds = {'total': 0.0, 'updating': 0.0}
         self._stop = False
         first = training_start(config.seed)
         self._observation = self.world.reset(np.arange(first, first + self.world.n)).copy()
@@ -92,7 +92,7 @@ class Trainer:
                     before = self.episodes
                     self._drive()
                     self._learn()
-                    self._seconds['total'] += time.perf_counter() - started
+                    self.seconds['total'] += time.perf_counter() - started
                     bar.update(self.episodes - before)
                     if self.episodes >= min(self._next_validation, self.config.episodes):
                         self._validate(log)
@@ -133,6 +133,7 @@ class Trainer:
                          discount=np.float32(recipe.learning.gamma) ** taken.astype(np.float32),
                          done=result.done, alpha=self._alpha, outcome=result.outcome)
         self.decisions += self.world.n
+        self.environment_steps += int(taken.sum())
         self._observation = result.observation.copy()
         self._steps = np.where(result.done, 0, result.steps)
         ended = int(result.done.sum())
@@ -158,7 +159,7 @@ class Trainer:
             self._tally['updates'] += 1
             self._tally['critic_loss'] += losses.critic_loss
             self._tally['actor_value'] += losses.actor_value
-        self._seconds['updating'] += time.perf_counter() - started
+        self.seconds['updating'] += time.perf_counter() - started
 
     def _validate(self, log: TrainingLog) -> None:
         recipe = self.config.recipe
@@ -172,8 +173,9 @@ class Trainer:
         t, updates = self._tally, max(self._tally['updates'], 1.0)
         finished = max(t['episodes'], 1.0)
         log.write({
-            'episodes': self.episodes, 'decisions': self.decisions, 'updates': self.learner.updates,
-            'seconds': self._seconds['total'], 'updating_share': self._seconds['updating'] / self._seconds['total'],
+            'episodes': self.episodes, 'decisions': self.decisions, 'environment_steps': self.environment_steps,
+            'updates': self.learner.updates,
+            'seconds': self.seconds['total'], 'updating_share': self.seconds['updating'] / self.seconds['total'],
             'critic_loss': t['critic_loss'] / updates,
             'actor_value': t['actor_value'] / updates * recipe.critic.return_scale,
             'train_collision': t['collisions'] / finished, 'train_success': t['successes'] / finished,
@@ -184,7 +186,7 @@ class Trainer:
     def _summary(self) -> str:
         """Collision and success per level, and the rate of updates, for the progress bar."""
         levels = ' '.join(f'{r.alpha:g}:{100 * r.collision:.1f}/{100 * r.success:.1f}%' for r in self.reports)
-        rate = self.learner.updates / max(self._seconds['updating'], 1e-9)
+        rate = self.learner.updates / max(self.seconds['updating'], 1e-9)
         return f'{rate:.0f} updates/s, collision/success at alpha {levels}'
 
     def model(self) -> ModelFile:
@@ -208,9 +210,10 @@ class Trainer:
         self.model().save(self.run_directory.model)
         self.run_directory.save(flattened(self._parts()), {
             'rng': [self._drive_rng.bit_generator.state, self._learn_rng.bit_generator.state],
-            'episodes': self.episodes, 'decisions': self.decisions, 'credit': self._credit,
+            'episodes': self.episodes, 'decisions': self.decisions, 'environment_steps': self.environment_steps,
+            'credit': self._credit,
             'next_validation': self._next_validation, 'best_score': self.best_score,
-            'best_episodes': self.best_episodes, 'tally': self._tally, 'seconds': self._seconds,
+            'best_episodes': self.best_episodes, 'tally': self._tally, 'seconds': self.seconds,
             'log_rows': self._log_rows})
 
     def _parts(self) -> dict[str, dict[str, NDArray]]:
@@ -226,9 +229,9 @@ class Trainer:
         for name in ('observation', 'alpha', 'steps'):
             getattr(self, f'_{name}')[:] = arrays[f'scenes/{name}']
         self._drive_rng.bit_generator.state, self._learn_rng.bit_generator.state = facts['rng']
-        for name in ('episodes', 'decisions', 'best_score', 'best_episodes'):
+        for name in ('episodes', 'decisions', 'environment_steps', 'best_score', 'best_episodes', 'seconds'):
             setattr(self, name, facts[name])
-        for name in ('credit', 'next_validation', 'tally', 'seconds', 'log_rows'):
+        for name in ('credit', 'next_validation', 'tally', 'log_rows'):
             setattr(self, f'_{name}', facts[name])
 
 
