@@ -83,6 +83,7 @@ setup(
         'console_scripts': [
             'evaluate = wcpg_ros.evaluate:main',
             'train = wcpg_ros.train:main',
+            'render = wcpg_ros.render:main',
         ],
     },
 )

@@ -56,6 +56,8 @@ class Batch:
         self._results = np.zeros(self.n, RESULT)
         self._world = (constants(scenario, self.geometry), self.geometry.segments, self.geometry.lanes,
                        self.geometry.view, self.scenes, self.cars, self.ego, self.others, self.counts)
+        # What a rule may know of the scenes: constants, tables, and the plain states of everybody.
+        self.seen = (*self._world[:4], self.ego, self.others, self.counts)
         self._result = StepResult(self._observation, self._final,
                                   *(self._results[name] for name in ('reward', 'done', 'outcome', 'steps', 'seed', 'hit')))
         self._ready = False

@@ -25,7 +25,7 @@ from sim_node.observation import (
     LANE_REACH,
 )
 from sim_node.roads import LENGTH, START, locate, project, segment_rows
-from sim_node.scenario import Path2D, Scenario, Vehicle
+from sim_node.scenario import Ego, Path2D, Road, Scenario, Vehicle
 from sim_node.settings import check
 
 # Further columns of the table of lanes: the lanes to its left and right (-1 if none), where the road ends, and how far
@@ -45,6 +45,7 @@ class Geometry:
     segments: np.ndarray     # columns: see roads.py
     lanes: np.ndarray        # columns: see observation.py and above
     view: np.ndarray         # see observation.py
+    roads: tuple[tuple[int, int, float], ...]    # each road's first and last row of segments, and its length
     ego_first: int
     ego_last: int
     stop_line: float         # m along the route, for ego's centre
@@ -58,21 +59,24 @@ def build_geometry(scenario: Scenario) -> Geometry:
 
 
 @cache
-def _build(name: str, ego: object, roads: tuple, vehicle: Vehicle) -> Geometry:
-    rows = [_rows(ego.path)]  # type: ignore[attr-defined]
+def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Geometry:
+    rows = [_rows(ego.path)]
     ego_last = len(rows[0]) - 1
-    lanes = []
+    lanes: list[np.ndarray] = []
+    extents = []
     count = len(rows[0])
     for road in roads:
         rows.append(_rows(road.path))
         first, count = count, count + len(rows[-1])
+        length = float(rows[-1][-1, START] + rows[-1][-1, LENGTH])
+        extents.append((first, count - 1, length))
         base = len(lanes)
-        order = sorted(range(len(road.lanes)), key=lambda lane: road.lanes[lane])
+        order = np.argsort(road.lanes).tolist()
         for lane, offset in enumerate(road.lanes):
             row = np.zeros(LANE_COLUMNS)
             row[LANE_FIRST], row[LANE_LAST], row[LANE_OFFSET] = first, count - 1, offset
             row[LANE_REACH] = 0.75 * road.lane_width
-            row[LANE_END] = rows[-1][-1, START] + rows[-1][-1, LENGTH]
+            row[LANE_END] = length
             place = order.index(lane)
             row[LANE_LEFT] = base + order[place + 1] if place + 1 < len(order) else -1
             row[LANE_RIGHT] = base + order[place - 1] if place > 0 else -1
@@ -87,10 +91,9 @@ def _build(name: str, ego: object, roads: tuple, vehicle: Vehicle) -> Geometry:
     enter = float(meeting[:, EGO_ENTERS].min())
     born = meeting[0]
     x, y, heading = locate(segments, int(born[LANE_FIRST]), int(born[LANE_LAST]), 0.0, born[LANE_OFFSET])
-    sight = ego.sight  # type: ignore[attr-defined]
     return Geometry(
-        segments=segments, lanes=table, view=np.array([sight, 2.0 * vehicle.length, x, y, heading]),
-        ego_first=0, ego_last=ego_last, stop_line=enter - ego.stop_margin,  # type: ignore[attr-defined]
+        segments=segments, lanes=table, view=np.array([ego.sight, 2.0 * vehicle.length, x, y, heading]),
+        roads=tuple(extents), ego_first=0, ego_last=ego_last, stop_line=enter - ego.stop_margin,
         conflict_enter=enter, conflict_leave=float(meeting[:, EGO_LEAVES].max()),
     )
 

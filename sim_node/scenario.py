@@ -93,6 +93,7 @@ class Driver:
     lane_change_advantage: float = 1.0   # m/s that the leader must be below the desired speed
     lane_change_gap: float = 8.0         # m in front and behind, beside being able to stop
     lane_change_speed: float = 5.0       # m/s below which nobody begins one
+    lane_change_speedup: float = 1.4     # times the speed at its beginning, at most, during one
     lane_change_pause: float = 3.0       # s between two changes
 
 
@@ -144,7 +145,10 @@ class Scenario:
     temper: Temper
     traffic: Traffic
     reward: Reward
+    window: tuple[float, float, float, float]    # m that a picture shows: x_min, y_min, x_max, y_max
     rows: dict[str, dict[str, Any]]
+    pavement: tuple[tuple[float, float, float, float], ...] = ()    # m: further asphalt in pictures, where nobody drives
+    centre_lines: tuple[tuple[float, float, float, float], ...] = ()    # m: painted between directions, x and y from, to
     row: str = 'train'
     vehicle: Vehicle = field(default_factory=Vehicle)
     driver: Driver = field(default_factory=Driver)

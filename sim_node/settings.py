@@ -76,12 +76,11 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             raise SettingsError(f'{where}: unknown choice {value!r}; {choices(arguments)}')
         return value
     if origin is tuple:
-        inner = arguments[0]
         if not isinstance(value, list | tuple):
             raise SettingsError(f'{where}: expected a list, got {value!r}')
         if arguments[-1] is not Ellipsis and len(value) != len(arguments):
             raise SettingsError(f'{where}: expected {len(arguments)} values, got {len(value)}')
-        return tuple(_convert(inner, item, f'{where}[{index}]') for index, item in enumerate(value))
+        return tuple(_convert(arguments[0], item, f'{where}[{index}]') for index, item in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
             raise SettingsError(f'{where}: expected settings (key: value), got {value!r}')

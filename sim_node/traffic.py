@@ -128,6 +128,10 @@ def decide(p, segments, lanes, scene, cars):
             ego_gap = ego_road_s - car.s - p.vehicle_length
             if ego_gap < gap:
                 gap, leader_speed = ego_gap, scene.speed
+        if car.target != car.lane:
+            # The planned trajectory is for the speed it was planned at: much faster it would be too sharp.
+            planned = car.change_length / p.driver_lane_change_time
+            acceleration = min(acceleration, (p.driver_lane_change_speedup * planned - car.speed) / dt)
         if gap < _NOBODY:
             acceleration = follow(acceleration, car.speed, gap, leader_speed, p.driver_standstill_gap,
                                   p.driver_headway, p.driver_gap_gain, p.driver_speed_gain, limit,

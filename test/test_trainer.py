@@ -11,13 +11,14 @@ import pytest
 import yaml
 from toy_world import TrafficLight
 
+from sim_node.seeds import episode_seed
 from sim_node.settings import SettingsError, from_mapping
 from wcpg_ros import train
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.model_file import ModelError, ModelFile
 from wcpg_ros.policy import Policy
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
-from wcpg_ros.seeds import REPORTING, TRAINING, VALIDATION, training_start
+from wcpg_ros.seeds import TRAINING, VALIDATION, training_start
 from wcpg_ros.settings import Recipe, load_recipe, to_mapping
 from wcpg_ros.trainer import Trainer
 
@@ -153,7 +154,8 @@ def test_a_nan_stops_with_the_step_and_the_term_and_keeps_the_last_checkpoint(tm
 
 
 def test_seeds_for_training_validation_and_reporting_never_meet() -> None:
-    assert REPORTING < VALIDATION < TRAINING == training_start(0) < training_start(1)
+    assert episode_seed(999, 999_999) < VALIDATION < episode_seed(1001, 0) < TRAINING == training_start(0)
+    assert training_start(1) - training_start(0) >= 10_000_000
 
 
 def test_a_directory_that_is_not_a_run_is_refused(tmp_path) -> None:

@@ -1,0 +1,109 @@
+"""Controllers by name, wherever a command line takes one: reference rules and model files.
+
+    constant:A   always A m/s²
+    brake        always the hardest braking
+    gap:T        waits before the conflict zone until everybody is more than T s away from it, then goes
+    predict:M    goes when predicted to clear the conflict M s (perhaps negative) before or behind everybody
+    FILE         a trained policy, at the risk level alpha
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim_node.batch import Batch
+from sim_node.rules import GAP, PREDICT
+from sim_node.rules_batch import rule_batch
+from sim_node.scenario import Scenario, load_scenario
+from sim_node.settings import SettingsError
+from wcpg_ros.policy import Policy
+
+CHOICES = 'constant:A, brake, gap:T, predict:M or the path of a model file (.safetensors)'
+
+
+class Controller(Protocol):
+    """Anything that chooses the accelerations of a batch of scenes."""
+
+    def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
+        """The acceleration in m/s² for every scene of a batch."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same acceleration always."""
+
+    acceleration: float
+
+    def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
+        """The acceleration in m/s² for every scene of a batch."""
+        return np.full(batch.n, self.acceleration)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of sim_node.rules with its one number of seconds."""
+
+    kind: int
+    seconds: float
+
+    def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
+        """The acceleration in m/s² for every scene of a batch."""
+        accelerations = np.empty(batch.n)
+        rule_batch(*batch.seen, self.kind, self.seconds, accelerations)
+        return accelerations
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained policy at one risk level."""
+
+    policy: Policy
+    alpha: float
+
+    def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
+        """The acceleration in m/s² for every scene of a batch."""
+        return np.asarray(self.policy.act(observation, self.alpha), dtype=np.float64)
+
+
+def prepare(scenario: str, row: str, controller: str, alpha: float | None = None,
+            changes: dict[str, Any] | None = None) -> tuple[Scenario, Controller]:
+    """A scenario and a controller as named on a command line; a model file sets the layout it sees."""
+    changes = dict(changes or {})
+    kind, _, number = controller.partition(':')
+    if kind in ('constant', 'gap', 'predict', 'brake'):
+        if alpha is not None:
+            raise SettingsError(f'alpha: {controller!r} has no dial, only model files do')
+        scene = load_scenario(scenario, row, changes)
+        limit = scene.vehicle.acceleration_limit
+        if kind == 'brake' and not number:
+            return scene, Constant(-limit)
+        value = _number(controller, number)
+        if kind != 'constant':
+            return scene, Rule(GAP if kind == 'gap' else PREDICT, value)
+        if abs(value) > limit:
+            raise SettingsError(f'controller {controller!r}: no vehicle exceeds ±{limit:g} m/s²')
+        return scene, Constant(value)
+    if not controller.endswith('.safetensors'):
+        raise SettingsError(f'controller {controller!r} is unknown; choose {CHOICES}')
+    policy = Policy.load(controller)
+    layout = policy.info.layout
+    scene = load_scenario(scenario, row, {'layout.vehicles': layout.vehicles, 'layout.time': layout.time, **changes})
+    if policy.info.scenario != scene.name:
+        raise SettingsError(f'{controller}: trained for {policy.info.scenario}, not for {scene.name}')
+    if scene.layout != layout:
+        raise SettingsError(f'{controller}: sees {layout}, but the settings ask for {scene.layout}')
+    return scene, Model(policy, 1.0 if alpha is None else alpha)
+
+
+def _number(text: str, number: str) -> float:
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise SettingsError(f'controller {text!r}: expected a finite number after the colon; choose {CHOICES}')
+    return value

@@ -1,0 +1,70 @@
+"""Pictures of a controller at the wheel.
+
+    render --scenario left_turn --controller gap:3 --seed 7 --episode 4 --out turn.gif
+    render --scenario merge --controller predict:1 --at 6.0 --tempers --out merge.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sim_node.batch import Batch
+from sim_node.scenario import STEP_SECONDS, Scenario
+from sim_node.seeds import episode_seed
+from sim_node.settings import SettingsError
+from sim_node.state import RUNNING
+from wcpg_ros.controllers import Controller, prepare
+from wcpg_ros.evaluate import add_scene_arguments, parse_changes
+
+
+def film(scenario: Scenario, controller: Controller, seed: int, episode: int, until: float | None = None,
+         width: int = 900, tempers: bool = False, note: str = '') -> list[np.ndarray]:
+    """One frame per 0.1 s of an episode, to its end or `until` a time in seconds."""
+    try:
+        from sim_node.render import Painter
+    except ImportError:
+        raise SettingsError("pictures need Pillow: pip install 'wcpg_ros[pictures]'") from None
+    painter = Painter(scenario, width)
+    batch = Batch(scenario, 1, auto_reset=False)
+    observation = batch.reset([episode_seed(seed, episode)])
+    frames = [painter.draw(batch.scenes[0], batch.cars[0], tempers, note)]
+    while batch.scenes['outcome'][0] == RUNNING and (until is None or len(frames) * STEP_SECONDS < until + 1e-9):
+        if batch.scenes['step'][0] % scenario.action_repeat == 0:
+            acceleration = controller.act(batch, observation)
+        observation = batch.step(acceleration).observation
+        frames.append(painter.draw(batch.scenes[0], batch.cars[0], tempers, note))
+    return frames
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog='render', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_scene_arguments(parser)
+    parser.add_argument('--episode', type=int, default=0, help='which episode of the seed (default: 0)')
+    parser.add_argument('--at', type=float, metavar='SECONDS', help='stop there (a PNG shows that moment)')
+    parser.add_argument('--tempers', action='store_true', help='colour the others by what ego cannot see')
+    parser.add_argument('--width', type=int, default=900, help='in pixels (default: 900)')
+    parser.add_argument('--out', type=Path, required=True, help='.gif for the whole episode, .png for its last moment')
+    given = parser.parse_args(args)
+    try:
+        scenario, controller = prepare(given.scenario, given.row, given.controller, given.alpha,
+                                       parse_changes(given.changes))
+        frames = film(scenario, controller, given.seed, given.episode, given.at, given.width, given.tempers,
+                      given.controller if given.alpha is None else f'{given.controller}, alpha = {given.alpha:g}')
+        from sim_node.render import save
+        save(frames, given.out)
+    except (ValueError, OSError) as error:
+        print(f'render: {error}', file=sys.stderr)
+        return 2
+    print(f'{given.out}: {len(frames)} moments of 0.1 s')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
