@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -117,6 +118,7 @@ def make_trainer(path: Path) -> Trainer:
     run, config = RunDirectory.open(path)
     world = config.recipe.world
     scenario = load_scenario(config.scenario, world.row, world.changes)
+    config = replace(config, scenario=scenario.name)   # a path would tie the model to this machine
     make = Trainer.resume if run.checkpoint.exists() else Trainer
     return make(run, config, lambda n: Batch(scenario, n), scenario.action_repeat)
 
