@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -97,7 +98,7 @@ def _run_all(runs: list[Path]) -> list[bool]:
     if len(runs) == 1:
         return [train(runs[0])]
     workers = min(len(runs), os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context('spawn')) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'), _ignore_interrupts) as pool:
         futures = [pool.submit(train, run, index % workers) for index, run in enumerate(runs)]
         try:
             return [future.result() for future in futures]
@@ -106,6 +107,11 @@ def _run_all(runs: list[Path]) -> list[bool]:
             for future in futures:
                 future.cancel()
             return [not future.cancelled() and future.result() for future in futures]
+
+
+def _ignore_interrupts() -> None:
+    """In a worker, only a run in progress heeds Ctrl-C: one that died of it while idle would take the others along."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def train(path: Path, position: int = 0) -> bool:
