@@ -27,7 +27,7 @@ from sim_node.settings import SettingsError, replaced
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import load_recipe
-from wcpg_ros.trainer import Trainer
+from wcpg_ros.trainer import Trainer, interrupts
 
 INTERRUPTED = 130   # the exit code of a shell's Ctrl-C
 
@@ -98,20 +98,25 @@ def _run_all(runs: list[Path]) -> list[bool]:
     if len(runs) == 1:
         return [train(runs[0])]
     workers = min(len(runs), os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'), _ignore_interrupts) as pool:
-        futures = [pool.submit(train, run, index % workers) for index, run in enumerate(runs)]
-        try:
-            return [future.result() for future in futures]
-        except KeyboardInterrupt:
-            # The same Ctrl-C has reached the workers: those that are training save and return, the others never begin.
+    finished: dict[Path, bool] = {}
+    with ProcessPoolExecutor(workers, multiprocessing.get_context('spawn')) as pool:
+        futures = [pool.submit(_train_each, runs[index::workers], index) for index in range(workers)]
+        with interrupts(lambda: None):   # the same Ctrl-C has reached the workers: wait until they have saved
             for future in futures:
-                future.cancel()
-            return [not future.cancelled() and future.result() for future in futures]
+                finished |= future.result()
+    return [finished[run] for run in runs]
 
 
-def _ignore_interrupts() -> None:
-    """In a worker, only a run in progress heeds Ctrl-C: one that died of it while idle would take the others along."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _train_each(runs: list[Path], position: int) -> dict[Path, bool]:
+    """A worker's runs, one after the other; after a Ctrl-C none begins."""
+    interrupted: list[bool] = []
+    signal.signal(signal.SIGINT, lambda number, frame: interrupted.append(True))
+    finished: dict[Path, bool] = {}
+    for run in runs:
+        finished[run] = not interrupted and train(run, position)
+        if not finished[run]:
+            interrupted.append(True)
+    return finished
 
 
 def train(path: Path, position: int = 0) -> bool:

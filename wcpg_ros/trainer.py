@@ -85,7 +85,7 @@ class Trainer:
         log = TrainingLog(self.run_directory, self._log_rows)
         bar = tqdm(total=self.config.episodes, initial=self.episodes, position=position, disable=not progress,
                    unit='episode', desc=f'{self.config.scenario} seed {self.config.seed}')
-        with _interrupts(self._ask_to_stop), bar:
+        with interrupts(self._ask_to_stop), bar:
             try:
                 while self.episodes < self.config.episodes and not self._stop:
                     started = time.perf_counter()
@@ -236,7 +236,7 @@ class Trainer:
 
 
 @contextmanager
-def _interrupts(stop: Callable[[], None]) -> Iterator[None]:
+def interrupts(stop: Callable[[], None]) -> Iterator[None]:
     """The first Ctrl-C (or SIGTERM) asks to stop at the next decision; a second one stops at once."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
