@@ -161,7 +161,7 @@ def test_seeds_for_training_validation_and_reporting_never_meet() -> None:
 def test_a_directory_that_is_not_a_run_is_refused(tmp_path) -> None:
     with pytest.raises(RunError, match='not a run directory'):
         RunDirectory.open(tmp_path)
-    assert train.main(['--resume', str(tmp_path)]) == 1
+    assert train.main(['--resume', str(tmp_path)]) == 2
 
 
 def test_an_existing_run_is_not_overwritten(tmp_path) -> None:
@@ -225,8 +225,7 @@ def test_paper_printed_changes_only_the_coefficient() -> None:
 
 def test_command_line_trains_seeds_side_by_side_and_resumes_them(tmp_path, capsys) -> None:
     out = str(tmp_path / 'runs')
-    changes = ('learning.batch=64', 'validation.episodes=5', 'exploration.random_decisions=100')
-    small = [word for change in changes for word in ('--set', change)]
+    small = ['--set', 'learning.batch=64', 'validation.episodes=5', 'exploration.random_decisions=100']
     begin_runs = ['--scenario', 'left_turn', '--config', 'config/paper.yaml', '--seeds', '0', '1', '--episodes', '20']
     assert train.main([*begin_runs, *small, '--out', out]) == 0
     assert {path.name for path in (tmp_path / 'runs' / 'seed1').iterdir()} == {

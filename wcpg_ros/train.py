@@ -19,11 +19,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
 from sim_node.batch import Batch
 from sim_node.scenario import load_scenario
 from sim_node.settings import SettingsError, replaced
+from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import load_recipe
@@ -37,8 +36,8 @@ def main(args: list[str] | None = None) -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
     parser.add_argument('--config', type=Path, help='the recipe, a YAML file')
-    parser.add_argument('--set', action='append', default=[], metavar='NAME=VALUE',
-                        help='change one setting of the recipe, as in learning.gamma=0.98; may be repeated')
+    parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE',
+                        help='change a setting of the recipe, for instance learning.gamma=0.98')
     parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
     parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
     parser.add_argument('--episodes', type=int, help='length of the run (default 5000)')
@@ -50,7 +49,7 @@ def main(args: list[str] | None = None) -> int:
         finished = _run_all(runs)
     except (SettingsError, RunError, NotFiniteError) as error:
         print(f'train: {error}', file=sys.stderr)
-        return 1
+        return 2
     for run, ended in zip(runs, finished, strict=True):
         print(f'{run}: {"done" if ended else f"stopped; continue with --resume {run}"}')
     return 0 if all(finished) else INTERRUPTED
@@ -66,12 +65,7 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
     episodes = 5000 if options.episodes is None else options.episodes
     if min(seeds) < 0 or episodes < 1:
         parser.error('--seed and --seeds must be at least 0, --episodes at least 1')
-    recipe = load_recipe(options.config)
-    for change in options.set:
-        name, equals, value = change.partition('=')
-        if not equals:
-            parser.error(f'--set {change}: expected NAME=VALUE, as in learning.gamma=0.98')
-        recipe = replaced(recipe, {name: yaml.safe_load(value)}, 'recipe')
+    recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
     load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
     runs = []
     for seed in seeds:
