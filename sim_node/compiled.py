@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 import numba
+from numba.core import config
 
 
 @cache
@@ -46,11 +47,12 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     folder = cache_directory()
     if folder is None:
         return numba.njit(error_model='numpy')(function)
-    outer, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    outer = config.CACHE_DIR  # type: ignore[attr-defined]
+    config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     try:
         return numba.njit(error_model='numpy', cache=True)(function)
     finally:
-        numba.config.CACHE_DIR = outer
+        config.CACHE_DIR = outer  # type: ignore[attr-defined]
 
 
 def compiled(*functions: Callable[..., Any]) -> list[Callable[..., Any]]:

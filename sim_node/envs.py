@@ -72,7 +72,7 @@ class SceneEnv(gymnasium.Env):
             info.update(_ending(result, 0))
         return result.final_observation[0].copy(), float(result.reward[0]), bool(result.done[0]), False, info
 
-    def render(self) -> np.ndarray | None:     # type: ignore[override]
+    def render(self) -> np.ndarray | None:
         """The scene from above, if asked for by render_mode='rgb_array'."""
         if self.render_mode is None:
             return None
@@ -106,7 +106,8 @@ class SceneVectorEnv(VectorEnv):
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Hold an acceleration in every scene for one decision."""
-        result = self.batch.step(np.asarray(actions, dtype=np.float64).reshape(self.num_envs), self.scenario.action_repeat)
+        accelerations = np.asarray(actions, dtype=np.float64).reshape(self.num_envs)
+        result = self.batch.step(accelerations, self.scenario.action_repeat)
         info: dict[str, Any] = {'steps': result.steps.copy()}
         if result.done.any():
             info['final_obs'] = np.array([row.copy() if done else None for row, done in
@@ -123,4 +124,5 @@ def _ending(result: StepResult, i: int) -> dict[str, Any]:
 
 
 for _name, _scenario in ENVIRONMENTS.items():
-    gymnasium.register(_name, entry_point=SceneEnv, vector_entry_point=SceneVectorEnv, kwargs={'scenario': _scenario})
+    gymnasium.register(_name, entry_point='sim_node.envs:SceneEnv', vector_entry_point='sim_node.envs:SceneVectorEnv',
+                       kwargs={'scenario': _scenario})

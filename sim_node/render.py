@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -87,7 +88,7 @@ class Painter:
             pen.line([self._at(x_from, y_from), self._at(x_to, y_to)], fill=CENTRE, width=round(0.3 * self._scale))
         for road, (first_row, last_row, length) in zip(scenario.roads, geometry.roads, strict=True):
             offsets = sorted(road.lanes)
-            for right, left in zip(offsets, offsets[1:], strict=False):
+            for right, left in itertools.pairwise(offsets):
                 self._dashes(pen, (first_row, last_row), -_BEYOND, length + _BEYOND, (right + left) / 2, PAINT,
                              4.0, 6.0, 0.15)
         leave = min(geometry.conflict_leave, scenario.ego.goal)

@@ -33,7 +33,7 @@ GAP, PREDICT = 0, 1
 
 _APPROACH_SPEED = 8.0       # m/s at which the rules roll up to the stop line from a slow start
 _APPROACH_BRAKING = 2.5     # m/s²
-_DECIDES_WITHIN = 10.0      # m before the stop line: from there the rules look for their chance, at a speed to stop from
+_DECIDES_WITHIN = 10.0      # m before the stop line: from there on, slow enough to stop, the rules look for a chance
 _DECISION_SECONDS = 0.4
 _STANDING = 0.1             # m/s below which a vehicle counts as standing
 _NEVER = 60.0               # s

@@ -14,10 +14,12 @@ from typing import Any
 
 import yaml
 
-from sim_node.observation import Layout
+from sim_node.observation import VERSION, Layout
 from sim_node.settings import SettingsError, check, choices, from_mapping, replaced
 
 STEP_SECONDS = 0.1
+
+_SCENES = resources.files('sim_node').joinpath('scenes')
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Temper:
 
     mix: tuple[float, float, float]                  # shares of yield, ignore, accelerate (paper)
     notice: float = 100.0                            # m from ego within which a driver reacts
-    joined: float = 0.6                              # m from the lane's middle at which ego counts as one of its vehicles
+    joined: float = 0.6                              # m from a lane's middle at which ego counts as in it
     yield_braking: float = 3.0                       # m/s²
     boost: tuple[float, float] = (3.0, 4.0)          # m/s², an accelerating driver's own, sampled
     boost_speed: float = 10.0                        # m/s over the desired speed
@@ -147,8 +149,8 @@ class Scenario:
     reward: Reward
     window: tuple[float, float, float, float]    # m that a picture shows: x_min, y_min, x_max, y_max
     rows: dict[str, dict[str, Any]]
-    pavement: tuple[tuple[float, float, float, float], ...] = ()    # m: further asphalt in pictures, where nobody drives
-    centre_lines: tuple[tuple[float, float, float, float], ...] = ()    # m: painted between directions, x and y from, to
+    pavement: tuple[tuple[float, float, float, float], ...] = ()    # m: further asphalt in pictures
+    centre_lines: tuple[tuple[float, float, float, float], ...] = ()    # m: painted, x and y from … to
     row: str = 'train'
     vehicle: Vehicle = field(default_factory=Vehicle)
     driver: Driver = field(default_factory=Driver)
@@ -159,7 +161,7 @@ class Scenario:
 
 def scenario_names() -> list[str]:
     """The scenes that come with the package."""
-    return sorted(item.name[:-5] for item in resources.files('sim_node').joinpath('scenes').iterdir()
+    return sorted(item.name[:-5] for item in _SCENES.iterdir()
                   if item.name.endswith('.yaml'))
 
 
@@ -184,7 +186,7 @@ def _read(name: str) -> Scenario:
         except OSError as error:
             raise SettingsError(f'scenario {name!r}: {error.strerror}') from None
     elif name in scenario_names():
-        text = resources.files('sim_node').joinpath('scenes', f'{name}.yaml').read_text()
+        text = _SCENES.joinpath(f'{name}.yaml').read_text()
     else:
         raise SettingsError(f'scenario {name!r} is unknown; {choices(scenario_names())}, or give the path of a .yaml')
     try:
@@ -208,6 +210,8 @@ def _validate(scenario: Scenario) -> None:
     check(min(temper.mix) >= 0.0 and abs(sum(temper.mix) - 1.0) < 1e-9, f'{where}.temper.mix',
           f'expected three shares that add up to 1, got {list(temper.mix)}')
     check(scenario.max_steps > 0 and scenario.action_repeat > 0, where, 'max_steps and action_repeat must be positive')
+    check(scenario.layout.version == VERSION, f'{where}.layout.version',
+          f'this software speaks observation layout {VERSION}')
     check(scenario.layout.vehicles > 0, f'{where}.layout.vehicles', 'at least one vehicle must be observed')
     lanes = sum(len(road.lanes) for road in scenario.roads)
     check(lanes > 0, f'{where}.roads', 'a scene needs a lane for the others')

@@ -15,7 +15,6 @@ from sim_node.observation import (
     LANE_LAST,
     LANE_LEAVES,
     LANE_OFFSET,
-    LANE_REACH,
 )
 from sim_node.roads import project, wrap
 from sim_node.scenario import STEP_SECONDS

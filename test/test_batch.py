@@ -1,0 +1,188 @@
+"""The batched stepper: seeds, streams, resets, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from sim_node.batch import Batch
+from sim_node.scenario import load_scenario, scenario_names
+from sim_node.seeds import episode_seed
+from sim_node.settings import SettingsError
+from sim_node.state import COLLISION, DROPPED, RUNNING, SUCCESS, TIMEOUT
+
+DRAWN_AT_BIRTH = ('birth', 'temper', 'desired', 'boost', 'start')
+
+
+def trajectory(name: str, seeds: list[int], watched: int, steps: int = 120, row: str = 'train') -> np.ndarray:
+    """Everything that one scene of a batch goes through under accelerations that depend on its own seed only."""
+    batch = Batch(load_scenario(name, row), len(seeds), auto_reset=False)
+    batch.reset(seeds)
+    plans = [np.random.default_rng(seed).uniform(-4, 4, steps) for seed in seeds]
+    seen = []
+    for k in range(steps):
+        result = batch.step([plan[k] for plan in plans])
+        seen.append(np.concatenate([result.observation[watched], [result.reward[watched], result.outcome[watched]],
+                                    batch.others[watched].ravel()]))
+    return np.array(seen)
+
+
+@pytest.mark.parametrize('name', scenario_names())
+def test_a_seed_gives_the_same_bits_alone_and_among_any_neighbours(name: str) -> None:
+    alone = trajectory(name, [41], 0)
+    crowd = trajectory(name, [*range(100, 130), 41, *range(200, 240)], 30)
+    assert alone.tobytes() == crowd.tobytes()
+
+
+@pytest.mark.parametrize('name', scenario_names())
+def test_every_controller_meets_the_same_attempts_speeds_and_tempers(name: str) -> None:
+    plans = []
+    for acceleration in (-4.0, 0.5, 4.0):
+        batch = Batch(load_scenario(name, '+10/8%' if name == 'left_turn' else '+10/3%'), 32, auto_reset=False)
+        batch.reset(np.arange(32))
+        for _ in range(150):
+            batch.step(np.full(32, acceleration))
+        plans.append(np.stack([batch.cars[name] for name in DRAWN_AT_BIRTH]))
+    assert np.array_equal(plans[0], plans[1])
+    assert np.array_equal(plans[0], plans[2])
+
+
+def test_rows_share_the_random_numbers_so_that_only_the_row_differs() -> None:
+    drawn = {}
+    for row in ('train', '+10/5%'):
+        batch = Batch(load_scenario('left_turn', row), 16)
+        batch.reset(np.arange(16))
+        drawn[row] = batch.cars[:, :5].copy()
+    share = {row: (cars['desired'] - 10.0) / spread for (row, cars), spread in zip(drawn.items(), (10.0, 20.0),
+                                                                                     strict=True)}
+    assert np.allclose(share['train'], share['+10/5%'])
+    assert np.array_equal(drawn['train']['temper'], drawn['+10/5%']['temper'])
+
+
+def test_blocked_births_are_dropped_and_do_happen() -> None:
+    batch = Batch(load_scenario('left_turn', '+0/8%'), 256, auto_reset=False)
+    batch.reset(np.arange(256))
+    for _ in range(300):
+        batch.step(np.full(256, -4.0))
+    due = batch.cars['birth'] <= 100
+    assert 0.02 < np.mean(batch.cars['status'][due] == DROPPED) < 0.5
+
+
+@pytest.mark.parametrize('name', scenario_names())
+def test_the_number_of_vehicles_is_capped_and_traffic_ends(name: str) -> None:
+    for row, vehicles in (('train', 7), (list(load_scenario(name).rows)[6], 11)):
+        batch = Batch(load_scenario(name, row), 64, auto_reset=False)
+        assert batch.cars.shape[1] == vehicles
+        batch.reset(np.arange(64))
+        while (batch.scenes['outcome'] == RUNNING).any():
+            batch.step(np.full(64, -4.0))
+        assert np.mean(batch.counts == 0) > 0.6
+
+
+def test_temper_shares_and_speeds_follow_the_table() -> None:
+    for name, shares, (low, high) in (('left_turn', (0.0, 0.8, 0.2), (10, 20)), ('merge', (0.2, 0.4, 0.4), (5, 15))):
+        batch = Batch(load_scenario(name), 3000)
+        batch.reset(np.arange(3000))
+        found = np.bincount(batch.cars['temper'].ravel(), minlength=3) / batch.cars.size
+        assert np.allclose(found, shares, atol=0.01)
+        assert batch.cars['desired'].min() >= low
+        assert batch.cars['desired'].max() <= high
+        assert batch.cars['desired'].mean() == pytest.approx((low + high) / 2, abs=0.1)
+
+
+def test_spawn_attempts_come_at_the_rate_of_the_table() -> None:
+    batch = Batch(load_scenario('left_turn', changes={'traffic.spawned': 1}), 4000)
+    batch.reset(np.arange(4000))
+    # Two birth lanes with a chance of 1% each per step: the first attempt after 1 / (1 - 0.99²) steps on average.
+    assert batch.cars['birth'][:, -1].mean() == pytest.approx(1 / (1 - 0.99 ** 2), rel=0.05)
+
+
+def test_rewards_are_those_of_the_paper() -> None:
+    for name, success, bonus in (('left_turn', 50.0, 10.0), ('merge', 75.0, 5.0)):
+        batch = Batch(load_scenario(name), 64)
+        batch.reset(np.arange(64))
+        seen = set()
+        for k in range(2400):
+            # Half of the scenes wait for the time-out, the others gamble.
+            result = batch.step(np.where(np.arange(64) % 2, 4.0, -4.0))
+            for i in np.flatnonzero(result.done):
+                paid = {SUCCESS: success * np.exp(-result.steps[i] / 50) + bonus, COLLISION: -50.0, TIMEOUT: 0.0}
+                assert result.reward[i] == pytest.approx(paid[result.outcome[i]])
+                assert (result.steps[i] == 300) == (result.outcome[i] == TIMEOUT)
+                assert (result.hit[i] >= 0) == (result.outcome[i] == COLLISION)
+                seen.add(int(result.outcome[i]))
+            assert not result.reward[~result.done].any()
+            if k > 300 and seen == {SUCCESS, COLLISION, TIMEOUT}:
+                break
+        assert seen == {SUCCESS, COLLISION, TIMEOUT}
+
+
+def test_an_ended_episode_is_followed_by_the_one_of_the_next_seed() -> None:
+    batch = Batch(load_scenario('left_turn'), 4)
+    first = batch.reset([10, 11, 12, 13]).copy()
+    ended: list[int] = []
+    while len(ended) < 12:
+        result = batch.step(np.full(4, 4.0), repeat=4)
+        for i in np.flatnonzero(result.done):
+            ended.append(int(result.seed[i]))
+            assert batch.scenes['seed'][i] == result.seed[i] + 4
+            assert not np.array_equal(result.observation[i], result.final_observation[i])
+    assert len(set(ended)) == len(ended)
+    batch.reset([14, 15, 16, 17])
+    again = batch.reset([10, 11, 12, 13])
+    assert np.array_equal(first, again)
+
+
+def test_a_decision_ends_with_its_episode_even_in_the_middle_of_its_four_steps() -> None:
+    by_four, by_one = (Batch(load_scenario('merge'), 32, auto_reset=False) for _ in range(2))
+    by_four.reset(np.arange(32))
+    by_one.reset(np.arange(32))
+    for _ in range(75):
+        by_four.step(np.full(32, 4.0), repeat=4)
+        for _ in range(4):
+            by_one.step(np.full(32, 4.0))
+    assert np.array_equal(by_four.scenes, by_one.scenes)
+    assert (by_four.scenes['step'] % 4 != 0).any()
+
+
+def test_a_restored_state_goes_on_as_if_nothing_had_happened() -> None:
+    batch, other = Batch(load_scenario('merge'), 8), Batch(load_scenario('merge'), 8)
+    batch.reset(np.arange(8))
+    accelerations = np.random.default_rng(0).uniform(-4, 4, (200, 8))
+    for row in accelerations[:100]:
+        batch.step(row)
+    observation = other.restore(batch.state())
+    assert np.array_equal(observation, batch.step(np.zeros(8), repeat=0).observation)
+    for row in accelerations[100:]:
+        assert np.array_equal(batch.step(row).observation, other.step(row).observation)
+    with pytest.raises(SettingsError, match="'scenes' does not fit this batch of 4 scenes"):
+        Batch(load_scenario('merge'), 4).restore(batch.state())
+
+
+@pytest.mark.parametrize('n', [0, -3, 2.5, True, '4'])
+def test_a_batch_needs_a_whole_number_of_scenes(n: object) -> None:
+    with pytest.raises(SettingsError, match='number of scenes: expected a whole number of at least 1'):
+        Batch(load_scenario('merge'), n)  # type: ignore[arg-type]
+
+
+def test_accelerations_that_cannot_be_are_refused_and_change_nothing() -> None:
+    batch = Batch(load_scenario('left_turn'), 3)
+    with pytest.raises(SettingsError, match='reset'):
+        batch.step([0.0, 0.0, 0.0])
+    batch.reset([1, 2, 3])
+    before = batch.scenes.copy()
+    with pytest.raises(SettingsError, match=r'accelerations\[1\]: expected a finite number, got nan'):
+        batch.step([0.0, float('nan'), 0.0])
+    with pytest.raises(SettingsError, match=r'accelerations\[2\]: expected a finite number, got inf'):
+        batch.step([0.0, 1.0, float('inf')])
+    with pytest.raises(SettingsError, match=r'expected shape \(3,\), got \(2,\)'):
+        batch.step([0.0, 1.0])
+    with pytest.raises(SettingsError, match='seeds: expected 3 whole numbers'):
+        batch.reset([1.0, 2.0, 3.0])  # type: ignore[list-item]
+    assert np.array_equal(before, batch.scenes)
+
+
+def test_seeds_of_runs_never_meet() -> None:
+    assert episode_seed(7, 12) == 7_000_012
+    with pytest.raises(SettingsError, match='seed'):
+        episode_seed(-1, 0)
+    with pytest.raises(SettingsError, match='episode'):
+        episode_seed(0, 1_000_000)

@@ -1,0 +1,95 @@
+"""`observe()`: its layout, its choice of vehicles, and that both of its paths agree."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sim_node.batch import Batch
+from sim_node.geometry import build_geometry
+from sim_node.observation import Layout, observe
+from sim_node.scenario import load_scenario, scenario_names
+
+
+def look(name: str, ego: tuple[float, ...], others: list[tuple[float, ...]], layout: Layout | None = None,
+         elapsed: float = 0.0) -> np.ndarray:
+    geometry = build_geometry(load_scenario(name))
+    layout = layout or Layout()
+    out = np.zeros(layout.size, np.float32)
+    rows = np.array(others, dtype=np.float64).reshape(-1, 4)
+    observe(geometry.segments, geometry.lanes, geometry.view, np.array(ego), rows, len(rows), elapsed, layout.time, out)
+    return out
+
+
+SOUTH = -math.pi / 2
+EGO = (1.75, -12.0, math.pi / 2, 3.0)
+
+
+def test_ego_comes_first_then_the_closest_oncoming_vehicles_in_order() -> None:
+    far, near, middle = (-1.75, 90.0, SOUTH, 20.0), (-5.25, 20.0, SOUTH, 11.0), (-1.75, 50.0, SOUTH, 15.0)
+    seen = look('left_turn', EGO, [far, near, middle])
+    expected = [*EGO, -7.0, 32.0, SOUTH, 11.0, -3.5, 62.0, SOUTH, 15.0, -3.5, 102.0, SOUTH, 20.0]
+    assert seen.dtype == np.float32
+    assert seen == pytest.approx(np.array(expected, np.float32))
+
+
+def test_the_furthest_of_four_is_left_out_whatever_their_order() -> None:
+    oncoming = [(-1.75, y, SOUTH, 10.0 + y / 10) for y in (20.0, 40.0, 60.0, 80.0)]
+    expected = look('left_turn', EGO, oncoming[:3])
+    for order in ((0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (3, 0, 1, 2)):
+        assert np.array_equal(look('left_turn', EGO, [oncoming[k] for k in order]), expected)
+
+
+def test_a_vehicle_that_has_passed_or_drives_elsewhere_is_not_seen() -> None:
+    nobody = look('left_turn', EGO, [])
+    passed, cross_traffic, own_direction = (-1.75, -25.0, SOUTH, 15.0), (-1.75, 30.0, 0.0, 15.0), \
+        (1.75, 40.0, math.pi / 2, 10.0)
+    out_of_sight = (-1.75, 500.0, SOUTH, 15.0)
+    for other in (passed, cross_traffic, own_direction, out_of_sight):
+        assert np.array_equal(look('left_turn', EGO, [other]), nobody)
+
+
+def test_an_empty_slot_reads_as_a_vehicle_standing_where_they_are_born() -> None:
+    assert look('left_turn', EGO, [])[4:8] == pytest.approx([-3.5, 167.0, SOUTH, 0.0])
+    assert look('merge', (-20.0, -4.0, 0.06, 5.0), [])[4:8] == pytest.approx([-115.0, 2.25, 0.0, 0.0])
+
+
+def test_in_the_merge_those_behind_and_a_slower_one_ahead_are_seen() -> None:
+    ego = (0.0, -2.5, 0.06, 10.0)
+    behind, slower_ahead, pulling_away = (-30.0, -1.75, 0.0, 12.0), (20.0, -1.75, 0.0, 6.0), (20.0, -1.75, 0.0, 14.0)
+    other_lane = (-5.0, 1.75, 0.0, 12.0)
+    assert look('merge', ego, [behind])[4:8] == pytest.approx([-30.0, 0.75, 0.0, 12.0])
+    assert look('merge', ego, [behind, slower_ahead])[4:8] == pytest.approx([20.0, 0.75, 0.0, 6.0])
+    assert np.array_equal(look('merge', ego, [pulling_away, other_lane]), look('merge', ego, []))
+
+
+def test_a_vehicle_changing_into_the_merge_lane_is_seen_before_it_is_there() -> None:
+    ego = (0.0, -2.5, 0.06, 10.0)
+    assert look('merge', ego, [(-20.0, 0.8, -0.05, 12.0)])[4] == pytest.approx(-20.0)
+
+
+def test_the_layout_decides_how_many_vehicles_and_whether_time_is_told() -> None:
+    oncoming = [(-1.75, y, SOUTH, 10.0) for y in (20.0, 40.0)]
+    seen = look('left_turn', EGO, oncoming, Layout(vehicles=2, time=True), elapsed=3.2)
+    assert seen.shape == (13,)
+    assert seen[-1] == np.float32(3.2)
+    assert seen[8:12] == pytest.approx([-3.5, 52.0, SOUTH, 10.0])
+
+
+@pytest.mark.parametrize('name', scenario_names())
+def test_the_plain_and_the_compiled_path_give_the_same_bits(name: str) -> None:
+    scenario = load_scenario(name, list(load_scenario(name).rows)[3], {'layout.time': True})
+    geometry = build_geometry(scenario)
+    batch = Batch(scenario, 16)
+    batch.reset(np.arange(16))
+    random = np.random.default_rng(3)
+    plain = np.zeros(scenario.layout.size, np.float32)
+    filled = 0
+    for _ in range(150):
+        result = batch.step(random.uniform(-4, 4, 16), repeat=2)
+        for i in range(16):
+            observe(geometry.segments, geometry.lanes, geometry.view, batch.ego[i], batch.others[i],
+                    int(batch.counts[i]), float(batch.scenes['step'][i]) * 0.1, True, plain)
+            assert plain.tobytes() == result.observation[i].tobytes()
+            filled += int(plain[7] > 0) + int(plain[11] > 0) + int(plain[15] > 0)
+    assert filled > 1000, 'the comparison must have seen vehicles'
