@@ -12,7 +12,7 @@ import yaml
 from toy_world import TrafficLight
 
 from sim_node.seeds import episode_seed
-from sim_node.settings import SettingsError, from_mapping
+from sim_node.settings import SettingsError, from_mapping, replaced
 from wcpg_ros import train
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.model_file import ModelError, ModelFile
@@ -214,6 +214,13 @@ def test_a_wrong_config_is_refused_by_the_key(tmp_path, text: str, message: str)
     with pytest.raises(SettingsError, match=message) as caught:
         load_recipe(path)
     assert str(path) in str(caught.value)
+
+
+def test_settings_that_only_work_together_can_be_changed_together() -> None:
+    pair = {'critic.variance_target': 'td_error', 'critic.variance_loss': 'likelihood'}
+    assert replaced(Recipe(), pair, 'recipe').critic.variance_loss == 'likelihood'
+    with pytest.raises(SettingsError, match='does not work'):
+        replaced(Recipe(), {'critic.variance_target': 'td_error'}, 'recipe')
 
 
 def test_paper_printed_changes_only_the_coefficient() -> None:

@@ -77,7 +77,7 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
 
 def _resumed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
     for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'out', 'set'):
-        if getattr(options, name):
+        if getattr(options, name) not in (None, []):
             parser.error(f'--resume continues the run as it was begun: it takes no --{name}')
     if (options.resume / 'config.yaml').exists():
         return [options.resume]
