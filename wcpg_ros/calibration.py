@@ -70,10 +70,10 @@ def rows(updates: int) -> Iterator[Row]:
     for target in ('paper', 'td_error'):
         for loss in ('wasserstein', 'squared', 'likelihood'):
             refused = (target, loss) in REFUSED_PAIRS
-            row = learn(CriticSettings(learning_rate=1e-3, return_scale=10.0), updates, (target, loss))
+            row = learn(CriticSettings(learning_rate=3e-3, return_scale=10.0), updates, (target, loss))
             yield row._replace(name=row.name + (' (refused)' if refused else ''))
     for kappa in (0.0, 1.0, 10.0):
-        yield learn(CriticSettings(kind='quantile', kappa=kappa, learning_rate=1e-3, return_scale=10.0), updates)
+        yield learn(CriticSettings(kind='quantile', kappa=kappa, learning_rate=3e-3, return_scale=10.0), updates)
 
 
 def table(entries: list[Row]) -> str:
@@ -87,7 +87,7 @@ def table(entries: list[Row]) -> str:
 def main(args: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--update', type=Path, help='a Markdown file with the marks of this table in it')
-    parser.add_argument('--updates', type=int, default=20_000, help='per critic')
+    parser.add_argument('--updates', type=int, default=8_000, help='per critic')
     options = parser.parse_args(args)
     text = table([truth(), *rows(options.updates)])
     print(text)
