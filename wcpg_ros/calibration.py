@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from wcpg_ros.critics import GaussianHead
 from wcpg_ros.learner import Learner
@@ -89,7 +90,7 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument('--update', type=Path, help='a Markdown file with the marks of this table in it')
     parser.add_argument('--updates', type=int, default=8_000, help='per critic')
     options = parser.parse_args(args)
-    text = table([truth(), *rows(options.updates)])
+    text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=9, leave=False)])
     print(text)
     if options.update:
         page = options.update.read_text()

@@ -149,7 +149,7 @@ class ValidationSettings(Group):
     """Measuring on seeds kept apart from training and reporting; the best checkpoint is chosen there."""
 
     interval: int = bounded(500, '[1, inf)')    # training episodes between two validations
-    episodes: int = bounded(500, '[1, inf)')    # per risk level
+    episodes: int = bounded(1000, '[1, inf)')   # per risk level
     alphas: tuple[float, ...] = bounded((0.02, 0.1, 0.3, 0.6, 1.0), '(0, 1]')
 
     def __post_init__(self) -> None:

@@ -1,4 +1,16 @@
-"""log.csv and TensorBoard: one row of numbers per validation."""
+"""log.csv and TensorBoard: one row of numbers per validation.
+
+| column                              | is                                                                        |
+|-------------------------------------|---------------------------------------------------------------------------|
+| critic_loss                         | Eq. 8 (or the loss chosen), mean per update since the last row            |
+| actor_value                         | Eq. 9 at the actor's actions, in returns: what Eq. 12 climbs              |
+| train_collision, train_success      | shares of the training episodes since the last row, exploration included  |
+| collision@a, success@a, timeout@a   | shares of validation episodes driven at alpha = a, without exploration    |
+| cvar@a                              | Eq. 4 on those episodes' returns, at level a                              |
+| predicted_mean@a, realised_mean@a   | Q at the first decision, and the mean discounted return that followed     |
+| predicted_std@a, realised_std@a     | sqrt(Y) there, and the spread around Q that followed: equal if calibrated |
+| score, best_score                   | mean of cvar@a over the levels; best.safetensors is the best so far       |
+"""
 
 from __future__ import annotations
 
