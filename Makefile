@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# A sourced ROS 2 distribution is used as it is; without one, rclpy and the messages come as wheels.
-HAVE_ROS := $(shell $(PYTHON) -c 'import rclpy' 2>/dev/null && echo yes)
-VENV_FLAGS := $(if $(HAVE_ROS),--system-site-packages)
-ROS_WHEELS := $(if $(HAVE_ROS),,$(comma)ros)
-comma := ,
+# A sourced ROS 2 distribution is used as it is. Without one, rclpy and the messages come as wheels, and the `ros2`
+# command and the launch API from standalone/.
+HAVE_ROS    := $(shell $(PYTHON) -c 'import rclpy' 2>/dev/null && echo yes)
+HAVE_LAUNCH := $(shell $(PYTHON) -c 'import launch_ros' 2>/dev/null && echo yes)
+VENV_FLAGS  := $(if $(HAVE_ROS),--system-site-packages)
+PACKAGES    := --editable '.$(if $(HAVE_ROS),,[ros,bags])' $(if $(HAVE_LAUNCH),,--editable ./standalone)
 
 .PHONY: demo test lint clean
 
@@ -21,14 +22,14 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-$(VENV)/.drive: setup.py
+$(VENV)/.drive: setup.py standalone/setup.py
 	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet $(PACKAGES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.drive
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable '.[gym,pictures,train,baselines,test]'
+	$(BIN)/pip install --quiet --editable '.[gym,pictures,train,baselines,bags,test]'
 	touch $@
 
 clean:

@@ -42,7 +42,7 @@ EXTRAS = {
         'tensorboard>=2.16,<3',      # training curves
         'onnx>=1.16,<2',             # optional export of a policy
     ],
-    'bags': ['rosbags>=0.11,<0.12', 'mcap>=1.2,<2'],   # read rosbag2; write it so that a kill loses little
+    'bags': ['rosbags>=0.11,<0.12', 'mcap>=1.6,<2'],   # read rosbag2; write it so that a kill loses little
     # DDPG and PPO; any other spelling of torch pulls gigabytes.
     'baselines': ['stable-baselines3>=2.4,<3', 'torch==2.13.0'],
     'bench': ['libsumo>=1.20,<2', 'highway-env>=1.10,<2'],    # the simulators we measure against

@@ -20,12 +20,11 @@ from numba.core import config
 
 
 @cache
-def cache_directory() -> Path | None:
-    """The first writable place for compiled code, in a folder named after the sources it was compiled from.
+def cache_directory(package: Path) -> Path | None:
+    """The first writable place for a package's compiled code, in a folder named after the sources it was made from.
 
     numba itself only looks at the file that holds the compiled function, not at the files that function calls into.
     """
-    package = Path(__file__).parent
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(package.rglob('*.py')):
         digest.update(source.read_bytes())
@@ -42,15 +41,15 @@ def cache_directory() -> Path | None:
     return None
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile an entry point of the stepper; the machine code is kept for the next start."""
-    folder = cache_directory()
+def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile a function, for instance an entry point of the stepper; the machine code is kept for the next start."""
+    folder = cache_directory(Path(function.__code__.co_filename).parent)
     if folder is None:
-        return numba.njit(error_model='numpy')(function)
+        return numba.njit(error_model='numpy', **options)(function)
     outer = config.CACHE_DIR  # type: ignore[attr-defined]
     config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     try:
-        return numba.njit(error_model='numpy', cache=True)(function)
+        return numba.njit(error_model='numpy', cache=True, **options)(function)
     finally:
         config.CACHE_DIR = outer  # type: ignore[attr-defined]
 

@@ -10,19 +10,23 @@ tuple, so that an update allocates nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sim_node.compiled import kernel
 
 Array = NDArray[np.float32]
 
-# `reassoc` lets sums use vector registers. Not `fastmath=True`, which would also assume that there is no NaN.
-compiled = njit(cache=True, error_model='numpy', fastmath={'reassoc', 'contract', 'nsz', 'arcp'})
-
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Machine code. `reassoc` lets sums use vector registers; full fastmath would also assume that there is no NaN."""
+    return kernel(function, fastmath={'reassoc', 'contract', 'nsz', 'arcp'})
 
 
 class Actor(NamedTuple):

@@ -1,0 +1,105 @@
+"""One scene in the order of time: episodes with stamps, as the nodes and the recorder show them. No ROS.
+
+Each episode begins at the next multiple of 10 s, so that time never goes back and anybody can tell from the stamps
+alone where an episode began and when its decisions fall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim_node.batch import Batch
+from sim_node.scenario import Scenario
+from sim_node.state import DRIVING, OUTCOMES
+
+STEP_NANOSECONDS = 100_000_000
+EPISODE_GRID = 10_000_000_000      # ns between the times at which an episode may begin
+EPISODE_JUMP = 5_000_000_000       # ns: a stamp this much later than the last one begins an episode
+NO_COMMAND = 'no_command'          # the outcome of an episode that nobody drove
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """How an episode ended."""
+
+    seed: int
+    outcome: str
+    steps: int
+    episode_return: float
+    hit: str           # the name of the vehicle that was hit, or ''
+    start: int         # ns
+    end: int           # ns
+
+
+def vehicle_name(number: int) -> str:
+    """The id of a vehicle in messages."""
+    return f'vehicle_{number}'
+
+
+def episode_start(stamp: int) -> int:
+    """Where an episode whose first stamp this is began (ns)."""
+    return stamp - stamp % EPISODE_GRID
+
+
+class Episode:
+    """A scene that is driven step by step; `begin` starts the next episode."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._batch = Batch(scenario, 1, auto_reset=False)
+        self._stamp = -1
+        self._start = 0
+        self.scenario = scenario
+        self.seed = 0
+        self.result: EpisodeResult | None = None
+
+    def begin(self, seed: int, after: int = -1) -> None:
+        """Begin the episode of a seed, later than everything so far and than `after` (ns)."""
+        last = max(self._stamp, after)
+        self._start = 0 if last < 0 else (last // EPISODE_GRID + 1) * EPISODE_GRID
+        self._stamp = self._start
+        self._batch.reset([seed])
+        self.seed = seed
+        self.result = None
+
+    def step(self, acceleration: float) -> None:
+        """Drive on by 0.1 s; `result` tells when that ended the episode."""
+        step = self._batch.step([acceleration])
+        self._stamp += STEP_NANOSECONDS
+        if step.done[0]:
+            hit = int(step.hit[0])
+            self._end(OUTCOMES[step.outcome[0]], float(step.reward[0]), vehicle_name(hit) if hit >= 0 else '')
+
+    def abandon(self) -> None:
+        """End the episode because nobody drives."""
+        self._end(NO_COMMAND, 0.0, '')
+
+    def _end(self, outcome: str, episode_return: float, hit: str) -> None:
+        self.result = EpisodeResult(self.seed, outcome, int(self._batch.scenes['step'][0]), episode_return, hit,
+                                    self._start, self._stamp)
+
+    @property
+    def stamp(self) -> int:
+        """The time of the state, ns."""
+        return self._stamp
+
+    @property
+    def ego(self) -> np.ndarray:
+        """x, y, heading, speed."""
+        return self._batch.ego[0]
+
+    @property
+    def others(self) -> np.ndarray:
+        """x, y, heading, speed of every other vehicle, a row each."""
+        return self._batch.others[0, :self._batch.counts[0]]
+
+    @property
+    def names(self) -> list[str]:
+        """The others' ids, in the order of their rows."""
+        return [vehicle_name(number) for number in np.flatnonzero(self._batch.cars['status'][0] == DRIVING).tolist()]
+
+    @property
+    def acceleration(self) -> float:
+        """What ego's last step really accelerated by, m/s²."""
+        return float(self._batch.scenes['acceleration'][0])

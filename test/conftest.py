@@ -1,0 +1,3 @@
+"""Fixtures that several test files share."""
+
+pytest_plugins = ['ros_domain']

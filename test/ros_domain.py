@@ -1,0 +1,156 @@
+"""A ROS domain of its own for each test, and processes in it that do not outlive the test.
+
+Domains 1 to 101 keep every DDS port below the ephemeral ones. They are taken in turn and under a file lock, so that
+two test runs on one machine never share one and a domain rests after a test that killed processes in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOMAINS = 101
+LOCKS = Path(tempfile.gettempdir(), f'wcpg_ros_domains_{os.getuid()}')
+POLL = 0.02
+STANDALONE = importlib.util.find_spec('ros2_standalone')
+
+
+@contextlib.contextmanager
+def taken_domain() -> Iterator[int]:
+    """Yield the number of a domain that is nobody else's meanwhile."""
+    LOCKS.mkdir(exist_ok=True)
+    with contextlib.ExitStack() as held:
+        with (LOCKS / 'last').open('a+') as last:
+            fcntl.flock(last, fcntl.LOCK_EX)
+            last.seek(0)
+            previous = int(last.read() or 0)
+            for step in range(DOMAINS):
+                domain = (previous + step) % DOMAINS + 1
+                lock = held.enter_context((LOCKS / str(domain)).open('w'))
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+            else:
+                raise RuntimeError(f'all {DOMAINS} ROS domains are taken; remove {LOCKS} if no test is running')
+            last.truncate(0)
+            last.write(str(domain))
+        yield domain
+
+
+def ros_environment(domain: int) -> dict[str, str]:
+    """Return the environment of a process in this domain: alone on this machine, and quickly discovered."""
+    environment = dict(os.environ, ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
+                       PYTHONUNBUFFERED='1')
+    if STANDALONE is not None and STANDALONE.origin is not None:
+        profile = Path(STANDALONE.origin).with_name('quick_discovery.xml')
+        environment.setdefault('FASTRTPS_DEFAULT_PROFILES_FILE', str(profile))
+    return environment
+
+
+def eventually(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+    """Return what a condition gives once it holds; fail when it does not in time."""
+    end = time.monotonic() + seconds
+    while not (result := condition()):
+        if time.monotonic() > end:
+            pytest.fail(f'not within {seconds} s: {what}')
+        time.sleep(POLL)
+    return result
+
+
+class Running:
+    """A process whose output can be waited for; it leads a group, and is killed with it at the end of the test."""
+
+    def __init__(self, cmd: list[str], environment: dict[str, str], output: Path, **options: Any) -> None:
+        self._output = output
+        with output.open('wb') as stream:
+            self.process = subprocess.Popen(cmd, env=environment, stdin=subprocess.DEVNULL, stdout=stream,
+                                            stderr=subprocess.STDOUT, start_new_session=True, **options)
+
+    @property
+    def text(self) -> str:
+        """All it has said so far."""
+        return self._output.read_text(errors='replace')
+
+    def wait_for(self, pattern: str, seconds: float = 15.0) -> re.Match[str]:
+        """Return the match once its output has one."""
+        end = time.monotonic() + seconds
+        while True:
+            over = self.process.poll()   # before reading: what it says last counts
+            match = re.search(pattern, self.text, re.MULTILINE)
+            if match is not None:
+                return match
+            if over is not None:
+                pytest.fail(f'ended with {over} and never said {pattern!r}:\n{self.text}')
+            if time.monotonic() > end:
+                pytest.fail(f'did not say {pattern!r} within {seconds} s:\n{self.text}')
+            time.sleep(POLL)
+
+    def signal(self, signum: signal.Signals) -> None:
+        """Send a signal to the process alone."""
+        self.process.send_signal(signum)
+
+    def ended(self, seconds: float = 20.0) -> int:
+        """Return the exit code once it has ended."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f'did not end within {seconds} s:\n{self.text}')
+
+
+class Ros:
+    """Starts processes in the test's domain."""
+
+    def __init__(self, domain: int, folder: Path) -> None:
+        self.domain = domain
+        self.environment = ros_environment(domain)
+        self._folder = folder
+        self._running: list[Running] = []
+
+    def start(self, *cmd: str | Path, **options: Any) -> Running:
+        """Start a program."""
+        output = self._folder / f'output_{len(self._running)}.txt'
+        self._running.append(Running([str(part) for part in cmd], self.environment, output, **options))
+        return self._running[-1]
+
+    def start_python(self, *cmd: str | Path, **options: Any) -> Running:
+        """Start a Python script."""
+        return self.start(sys.executable, *cmd, **options)
+
+    def ros2(self, *arguments: str | Path, **options: Any) -> Running:
+        """Start a ros2 command."""
+        return self.start(Path(sys.executable).with_name('ros2'), *arguments, **options)
+
+    def run_ros2(self, *arguments: str | Path, seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
+        """Run a ros2 command to its end."""
+        return subprocess.run([str(Path(sys.executable).with_name('ros2')), *map(str, arguments)],
+                              env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=seconds)
+
+    def kill_all(self) -> None:
+        """Leave nothing running."""
+        for running in self._running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.process.pid, signal.SIGKILL)
+            running.process.wait()
+
+
+@pytest.fixture
+def ros(tmp_path: Path) -> Iterator[Ros]:
+    """Give a test its own domain and what it takes to run processes there."""
+    with taken_domain() as domain:
+        here = Ros(domain, tmp_path)
+        yield here
+        here.kill_all()
