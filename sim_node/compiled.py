@@ -22,13 +22,13 @@ _OPTIONS: dict[str, Any] = {'error_model': 'numpy', '_nrt': False}
 
 
 @cache
-def cache_directory() -> Path | None:
-    """The first writable place for compiled code, in a folder named after the sources it was compiled from.
+def cache_directory(package: Path = Path(__file__).parent) -> Path | None:
+    """The first writable place for a package's compiled code, in a folder named after the sources it was made from.
 
     numba itself only looks at the file that holds the compiled function, not at the files that function calls into.
     """
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(Path(__file__).parent.rglob('*.py')):
+    for source in sorted(package.rglob('*.py')):
         digest.update(source.read_bytes())
     for place in _places():
         folder = place / 'wcpg_ros' / digest.hexdigest()[:16]
@@ -57,15 +57,16 @@ def _places() -> Iterator[Path]:
         return
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile an entry point of the stepper; the machine code is kept for the next start."""
-    folder = cache_directory()
+def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile a function, for instance an entry point of the stepper; the machine code is kept for the next start."""
+    options = {**_OPTIONS, **options}
+    folder = cache_directory(Path(function.__code__.co_filename).parent)
     if folder is None:
-        return numba.njit(**_OPTIONS)(function)
+        return numba.njit(**options)(function)
     config: Any = numba.config
     outer, config.CACHE_DIR = config.CACHE_DIR, str(folder)
     try:
-        return numba.njit(**_OPTIONS, cache=True)(function)
+        return numba.njit(**options, cache=True)(function)
     finally:
         config.CACHE_DIR = outer
 
