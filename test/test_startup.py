@@ -131,11 +131,10 @@ def test_any_changed_source_means_another_folder(tmp_path, monkeypatch):
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns('__pycache__'))
     monkeypatch.setenv('WCPG_CACHE_DIR', str(tmp_path / 'cache'))
     here = compiled.cache_directory()
-    monkeypatch.setattr(compiled, '__file__', str(package / 'compiled.py'))
 
     def folder() -> Path:
         compiled.cache_directory.cache_clear()
-        return compiled.cache_directory()
+        return compiled.cache_directory(package)
 
     assert folder() == here    # the same sources in another place share their code
     sources = list(package.rglob('*.py'))
