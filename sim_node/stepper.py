@@ -58,7 +58,7 @@ def step_scene(p, segments, lanes, scene, cars, drivers, acceleration):
     for k in range(cars.shape[0]):
         car = cars[k]
         dx, dy = car.x - scene.x, car.y - scene.y
-        if (car.status == DRIVING and dx * dx + dy * dy < length * length + width * width
+        if (dx * dx + dy * dy < length * length + width * width and car.status == DRIVING
                 and overlap(dx, dy, cos_ego, sin_ego, length, width,
                             math.cos(car.heading), math.sin(car.heading), length, width)):
             scene.outcome, scene.hit = COLLISION, k
@@ -74,10 +74,9 @@ def gather(cars, others):
     count = 0
     for k in range(cars.shape[0]):
         car = cars[k]
-        if car.status == DRIVING:
-            others[count, 0], others[count, 1] = car.x, car.y
-            others[count, 2], others[count, 3] = car.heading, car.speed
-            count += 1
+        others[count, 0], others[count, 1] = car.x, car.y
+        others[count, 2], others[count, 3] = car.heading, car.speed
+        count += car.status == DRIVING    # the next one overwrites the row of one who does not
     return count
 
 
