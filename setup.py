@@ -45,7 +45,8 @@ EXTRAS = {
     'bags': ['rosbags>=0.11,<0.12', 'mcap>=1.6,<2'],   # read rosbag2; write it so that a kill loses little
     # DDPG and PPO; any other spelling of torch pulls gigabytes.
     'baselines': ['stable-baselines3>=2.4,<3', 'torch==2.13.0'],
-    'bench': ['libsumo>=1.20,<2', 'highway-env>=1.10,<2'],    # the simulators we measure against
+    # The simulators we measure against; eclipse-sumo brings netconvert, which makes libsumo's networks.
+    'bench': ['libsumo>=1.20,<2', 'eclipse-sumo>=1.20,<2', 'highway-env>=1.10,<2'],
     'test': [
         'pytest>=8,<10',
         'torch==2.13.0',             # autograd, to check the hand-written gradients against
@@ -84,6 +85,8 @@ setup(
             'evaluate = wcpg_ros.evaluate:main',
             'train = wcpg_ros.train:main',
             'render = wcpg_ros.render:main',
+            'sim = sim_node.node:main',
+            'wcpg = wcpg_ros.policy_node:main',
         ],
     },
 )

@@ -1,8 +1,4 @@
-"""One scene in the order of time: episodes with stamps, as the nodes and the recorder show them. No ROS.
-
-Each episode begins at the next multiple of 10 s, so that time never goes back and anybody can tell from the stamps
-alone where an episode began and when its decisions fall.
-"""
+"""One scene in the order of time: episodes with stamps, as the nodes and the recorder show them. No ROS."""
 
 from __future__ import annotations
 
@@ -11,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim_node.batch import Batch
+from sim_node.episode_time import STEP_NANOSECONDS, next_start
 from sim_node.scenario import Scenario
 from sim_node.state import DRIVING, OUTCOMES
 
-STEP_NANOSECONDS = 100_000_000
-EPISODE_GRID = 10_000_000_000      # ns between the times at which an episode may begin
-EPISODE_JUMP = 5_000_000_000       # ns: a stamp this much later than the last one begins an episode
-NO_COMMAND = 'no_command'          # the outcome of an episode that nobody drove
+NO_COMMAND = 'no_command'     # the outcome of an episode that nobody drove
 
 
 @dataclass(frozen=True)
@@ -38,11 +32,6 @@ def vehicle_name(number: int) -> str:
     return f'vehicle_{number}'
 
 
-def episode_start(stamp: int) -> int:
-    """Where an episode whose first stamp this is began (ns)."""
-    return stamp - stamp % EPISODE_GRID
-
-
 class Episode:
     """A scene that is driven step by step; `begin` starts the next episode."""
 
@@ -57,11 +46,16 @@ class Episode:
     def begin(self, seed: int, after: int = -1) -> None:
         """Begin the episode of a seed, later than everything so far and than `after` (ns)."""
         last = max(self._stamp, after)
-        self._start = 0 if last < 0 else (last // EPISODE_GRID + 1) * EPISODE_GRID
+        self._start = 0 if last < 0 else next_start(last)
         self._stamp = self._start
         self._batch.reset([seed])
         self.seed = seed
         self.result = None
+
+    def warm_up(self) -> None:
+        """Load or compile the simulator's kernels now, so that no step has to wait for them."""
+        self._batch.reset([0])
+        self._batch.step([0.0])
 
     def step(self, acceleration: float) -> None:
         """Drive on by 0.1 s; `result` tells when that ended the episode."""
@@ -71,13 +65,14 @@ class Episode:
             hit = int(step.hit[0])
             self._end(OUTCOMES[step.outcome[0]], float(step.reward[0]), vehicle_name(hit) if hit >= 0 else '')
 
-    def abandon(self) -> None:
+    def abandon(self) -> EpisodeResult:
         """End the episode because nobody drives."""
-        self._end(NO_COMMAND, 0.0, '')
+        return self._end(NO_COMMAND, 0.0, '')
 
-    def _end(self, outcome: str, episode_return: float, hit: str) -> None:
+    def _end(self, outcome: str, episode_return: float, hit: str) -> EpisodeResult:
         self.result = EpisodeResult(self.seed, outcome, int(self._batch.scenes['step'][0]), episode_return, hit,
                                     self._start, self._stamp)
+        return self.result
 
     @property
     def stamp(self) -> int:

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from typing import Any
 
-import rclpy
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import AccelStamped
@@ -15,8 +14,6 @@ from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -26,9 +23,10 @@ from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
 from sim_node import cdr, markers
-from sim_node.commands import CommandWatch
 from sim_node.episode import Episode, EpisodeResult
+from sim_node.guards import InputGuard, check_command
 from sim_node.parameters import Row, declare, problem_with
+from sim_node.running import run
 from sim_node.scenario import STEP_SECONDS, Scenario, load_scenario, scenario_names
 from sim_node.settings import SettingsError
 
@@ -68,6 +66,7 @@ class Simulator(Node):
         super().__init__('sim', **options)
         declare(self, PARAMETERS)
         self._episode = Episode(self._wanted_scenario({}))
+        self._episode.warm_up()
         self._next_seed = self._value('seed')
         self._paused = False
         self._due = True
@@ -75,8 +74,8 @@ class Simulator(Node):
         self._failsafe = False
         self._shown: set[str] = set()
         self.outcomes: Counter[str] = Counter()
-        self._watch = CommandWatch(self._value('command_timeout'), self._episode.scenario.vehicle.acceleration_limit,
-                                   time.monotonic())
+        self._guard = InputGuard('ego/acceleration_command', self._value('command_timeout'))
+        self._waiting_since = time.monotonic()
         self._clock_out = self.create_publisher(ClockMessage, '/clock', KEEP_ALL)
         self._odometry_out = self.create_publisher(Odometry, 'ego/odometry', KEEP_ALL)
         self._vehicles_out = self.create_publisher(MultiDOFJointState, 'vehicles', KEEP_ALL)
@@ -109,8 +108,9 @@ class Simulator(Node):
         counts = ', '.join(f'{count} {outcome}' for outcome, count in sorted(self.outcomes.items()))
         return f'{total} episode{"s" if total != 1 else ""}: {counts or "none ended"}'
 
-    def flush(self) -> None:
-        """Wait until everybody reachable has the last messages."""
+    def stop(self) -> None:
+        """Sum up, once everybody reachable has the last messages."""
+        print(self.summary(), flush=True)
         for publisher in (self._episode_out, self._vehicles_out, self._odometry_out):
             publisher.wait_for_all_acked(Duration(seconds=1.0))
 
@@ -133,7 +133,7 @@ class Simulator(Node):
             self._episode.begin(self._next_seed)
         self._next_seed += 1
         self._command = None
-        self._watch.forgive(time.monotonic())
+        self._waiting_since = time.monotonic()
         self._publish_state()
         self._markers_out.publish(markers.road_markers(self._stamp(), FRAME, scenario))
 
@@ -154,18 +154,15 @@ class Simulator(Node):
             self._begin()
 
     def _take_command(self, message: AccelStamped) -> None:
-        now = time.monotonic()
-        before = self._watch.refused.total()
-        value = self._watch.take(message.accel.linear.x, message.header.frame_id, BASE_FRAME, now)
-        if value is None:
-            if before == 0:
-                self.get_logger().warning(f'refused a command: {", ".join(self._watch.refused)}')
-            return
-        if self._failsafe:
+        stamp = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+        problem = check_command(message.header.frame_id, message.accel.linear.x, body_frame=BASE_FRAME)
+        accepted = self._guard.offer(stamp, problem)
+        self._tell()
+        if accepted:
+            self._waiting_since = time.monotonic()
             self._failsafe = False
-            self.get_logger().info('commands have come back: ego is driven again')
-        self._command = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec, value
-        self._go_on()
+            self._command = stamp, message.accel.linear.x
+            self._go_on()
 
     def _go_on(self) -> None:
         """Take the step that has been waited for, if its command is there and its time has come."""
@@ -182,28 +179,37 @@ class Simulator(Node):
         elif not self._paused and not self.finished:
             self._advance(self._acceleration())
 
+    @property
+    def _undriven(self) -> bool:
+        """Whether no valid command has come for too long, of those that should have."""
+        return time.monotonic() - self._waiting_since > self._value('command_timeout')
+
     def _acceleration(self) -> float:
         """The newest command, or the brakes when there has been none for too long."""
-        if self._watch.silent(time.monotonic()):
+        if self._undriven:
             if not self._failsafe:
                 self._failsafe = True
-                self.get_logger().warning(f'no command for {self._watch.timeout:g} s: ego brakes by itself')
+                self.get_logger().warning(f'no command for {self._value("command_timeout"):g} s: ego brakes by itself')
             return -self._value('failsafe_deceleration')
         return self._command[1] if self._command is not None else 0.0
 
     def _remind(self) -> None:
         """Show a state that stands still again, for those who joined late; give up on a driver who never answers."""
+        self._guard.is_stale()     # so that a driver started anew is believed
+        self._tell()
         if self.finished or not (self._paused or self._waits) or time.monotonic() - self._published < 0.09:
             return
-        if not self._paused and self._watch.silent(time.monotonic()):
+        if self._undriven and not self._paused:
             if not self._failsafe:
                 self._failsafe = True
-                self.get_logger().error(f'no command for {self._watch.timeout:g} s: the episode ends undriven')
-            self._episode.abandon()
-            assert self._episode.result is not None
-            self._conclude(self._episode.result)
+                self.get_logger().error(f'no command for {self._value("command_timeout"):g} s: the episode ends')
+            self._conclude(self._episode.abandon())
             return
         self._publish_state()
+
+    def _tell(self) -> None:
+        for line in self._guard.take_reports():
+            self.get_logger().warning(line)
 
     # Services
 
@@ -222,7 +228,7 @@ class Simulator(Node):
 
     def _run(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._paused = not request.data
-        self._watch.forgive(time.monotonic())
+        self._waiting_since = time.monotonic()
         response.success, response.message = True, 'running' if request.data else 'paused'
         self._go_on()
         return response
@@ -255,7 +261,7 @@ class Simulator(Node):
             if parameter.name == 'seed':
                 self._next_seed = parameter.value
             elif parameter.name == 'command_timeout':
-                self._watch.timeout = parameter.value
+                self._guard.stale_after = parameter.value
             elif parameter.name == 'speed_factor':
                 self._set_pace()
 
@@ -296,8 +302,7 @@ class Simulator(Node):
         level, message = DiagnosticStatus.OK, 'paused' if self._paused else 'running'
         if self._failsafe:
             level, message = DiagnosticStatus.ERROR, 'no command comes: fail-safe'
-        values = {**self.outcomes, **{f'refused: {reason}': count for reason, count in self._watch.refused.items()},
-                  'saturated': self._watch.saturated, 'seed': self._episode.seed}
+        values = {**self.outcomes, **self._guard.status(), 'seed': self._episode.seed}
         self._publish_status(self._diagnostics_out, 'sim: simulation', level, message, values)
         if self._markers_out.get_subscription_count():
             self._markers_out.publish(markers.road_markers(self._stamp(), FRAME, self._episode.scenario))
@@ -312,30 +317,7 @@ class Simulator(Node):
 
 def main(args: list[str] | None = None) -> int:
     """Run the simulator until its episodes are over or it is told to stop."""
-    rclpy.init(args=args)
-    try:
-        node = Simulator()
-    except (ValueError, SettingsError) as error:
-        print(f'sim: {error}', file=sys.stderr)
-        rclpy.try_shutdown()
-        return 2
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    try:
-        while rclpy.ok() and not node.finished:
-            executor.spin_once(timeout_sec=0.2)
-        node.flush()
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    except rclpy_implementation.RCLError:     # a callback that was publishing while a signal ended the context
-        if rclpy.ok():
-            raise
-    finally:
-        print(node.summary(), flush=True)
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.try_shutdown()
-    return 0
+    return run('sim', Simulator, args)
 
 
 if __name__ == '__main__':

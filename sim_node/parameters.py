@@ -14,7 +14,7 @@ from rclpy.parameter import Parameter
 
 @dataclass(frozen=True)
 class Row:
-    """One parameter. Its type is its default's; `low` and `high` bound numbers, `choices` bounds text."""
+    """One parameter. Its type is its default's (a tuple: as many floats); `low` and `high` bound numbers."""
 
     name: str
     default: Any
@@ -42,6 +42,11 @@ class Row:
         """Why a value of the right type cannot be, or ''."""
         if isinstance(value, float) and not math.isfinite(value):
             return f'{self.name}: expected a finite number, got {value}'
+        if isinstance(self.default, tuple):
+            if len(value) != len(self.default):
+                return f'{self.name}: expected {len(self.default)} numbers, got {len(value)}'
+            if not all(math.isfinite(item) for item in value):
+                return f'{self.name}: expected finite numbers, got {list(value)}'
         if self.choices and value not in self.choices:
             return f'{self.name}: {value!r} is unknown; choose one of {", ".join(self.choices)}'
         return ''
@@ -49,13 +54,14 @@ class Row:
 
 def declare(node: Node, table: Sequence[Row]) -> None:
     """Declare a table's parameters; whole numbers given for floats are taken as floats, at start-up and later."""
-    floats = {row.name for row in table if isinstance(row.default, float)}
+    floats = {row.name for row in table if isinstance(row.default, float | tuple)}
     # rclpy throws on an override of another type, and offers no public way to the overrides before declaring.
     overrides = node._parameter_overrides
     for name in floats & overrides.keys():
         overrides[name] = _as_float(overrides[name])
     for row in table:
-        value = node.declare_parameter(row.name, row.default, row.descriptor()).value
+        default = list(row.default) if isinstance(row.default, tuple) else row.default
+        value = node.declare_parameter(row.name, default, row.descriptor()).value
         problem = row.problem(value)
         if problem:
             raise ValueError(problem)
@@ -73,4 +79,6 @@ def problem_with(table: Sequence[Row], parameters: Sequence[Parameter]) -> str:
 def _as_float(parameter: Parameter) -> Parameter:
     if parameter.type_ == Parameter.Type.INTEGER:
         return Parameter(parameter.name, Parameter.Type.DOUBLE, float(parameter.value))
+    if parameter.type_ == Parameter.Type.INTEGER_ARRAY:
+        return Parameter(parameter.name, Parameter.Type.DOUBLE_ARRAY, [float(value) for value in parameter.value])
     return parameter

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim_node import guards
+from sim_node.guards import InputGuard, Problem
 from wcpg_ros import safety
-from wcpg_ros.safety import CommandLimiter, InputGuard, Problem, Safety, SafetySettings
+from wcpg_ros.safety import CommandLimiter, Safety, SafetySettings
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ANY = st.floats()
@@ -48,15 +50,15 @@ def test_a_good_message_has_no_problem() -> None:
     assert odometry() is None
     assert vehicles() is None
     assert vehicles(ids=[], positions=[], orientations=[], linear=[], angular=[]) is None   # none in sight
-    assert safety.check_command('base_link', -3.0) is None
+    assert guards.check_command('base_link', -3.0) is None
 
 
 def test_a_wrong_frame_is_refused() -> None:
-    assert odometry(frame_id='odom') == (safety.WRONG_FRAME, "frame 'odom', expected 'map'")
-    assert odometry(frame_id='') == (safety.WRONG_FRAME, "frame '', expected 'map'")
-    assert odometry(child_frame_id='map') == (safety.WRONG_FRAME, "child frame 'map', expected 'base_link'")
-    assert kind(vehicles(frame_id='base_link')) == safety.WRONG_FRAME
-    assert kind(safety.check_command('map', 1.0)) == safety.WRONG_FRAME
+    assert odometry(frame_id='odom') == (guards.WRONG_FRAME, "frame 'odom', expected 'map'")
+    assert odometry(frame_id='') == (guards.WRONG_FRAME, "frame '', expected 'map'")
+    assert odometry(child_frame_id='map') == (guards.WRONG_FRAME, "child frame 'map', expected 'base_link'")
+    assert kind(vehicles(frame_id='base_link')) == guards.WRONG_FRAME
+    assert kind(guards.check_command('map', 1.0)) == guards.WRONG_FRAME
 
 
 @given(field=st.sampled_from(['position', 'orientation', 'linear', 'angular']), index=st.integers(0, 2),
@@ -64,35 +66,35 @@ def test_a_wrong_frame_is_refused() -> None:
 def test_what_is_not_finite_is_refused_wherever_it_stands(field: str, index: int, bad: float) -> None:
     values = list(UNIT if field == 'orientation' else ORIGIN)
     values[index] = bad
-    assert kind(odometry(**{field: values})) == safety.NOT_FINITE
+    assert kind(odometry(**{field: values})) == guards.NOT_FINITE
     several = {'position': 'positions', 'orientation': 'orientations'}.get(field, field)
     good = UNIT if field == 'orientation' else ORIGIN
-    assert kind(vehicles(**{several: [good, values]})) == safety.NOT_FINITE
+    assert kind(vehicles(**{several: [good, values]})) == guards.NOT_FINITE
 
 
 @given(FINITE, FINITE, FINITE, FINITE)
 def test_only_unit_quaternions_pass(x: float, y: float, z: float, w: float) -> None:
     unit = abs(math.hypot(x, y, z, w) - 1.0) <= 1e-3
-    assert kind(odometry(orientation=(x, y, z, w))) == (None if unit else safety.NOT_A_ROTATION)
+    assert kind(odometry(orientation=(x, y, z, w))) == (None if unit else guards.NOT_A_ROTATION)
 
 
 def test_a_quaternion_may_be_off_by_rounding_and_no_more() -> None:
     assert odometry(orientation=(0.0, 0.0, 0.0, 1.0009)) is None
     assert odometry(orientation=(0.0, 0.0, 0.0, 1.002)) == (
-        safety.NOT_A_ROTATION, "the quaternion of 'ego' has length 1.002")
-    assert kind(odometry(orientation=(0.0, 0.0, 0.0, 0.0))) == safety.NOT_A_ROTATION
+        guards.NOT_A_ROTATION, "the quaternion of 'ego' has length 1.002")
+    assert kind(odometry(orientation=(0.0, 0.0, 0.0, 0.0))) == guards.NOT_A_ROTATION
 
 
 def test_unequal_lengths_and_duplicate_ids_are_refused() -> None:
-    assert kind(vehicles(ids=['a'])) == safety.UNEQUAL_LENGTHS
-    assert kind(vehicles(linear=[ORIGIN])) == safety.UNEQUAL_LENGTHS
-    assert kind(vehicles(angular=[])) == safety.UNEQUAL_LENGTHS
-    assert vehicles(ids=['a', 'a']) == (safety.DUPLICATE_ID, "'a' stands for more than one vehicle")
+    assert kind(vehicles(ids=['a'])) == guards.UNEQUAL_LENGTHS
+    assert kind(vehicles(linear=[ORIGIN])) == guards.UNEQUAL_LENGTHS
+    assert kind(vehicles(angular=[])) == guards.UNEQUAL_LENGTHS
+    assert vehicles(ids=['a', 'a']) == (guards.DUPLICATE_ID, "'a' stands for more than one vehicle")
 
 
 @given(value=ANY)
 def test_a_command_passes_exactly_when_it_is_finite(value: float) -> None:
-    assert (safety.check_command('base_link', value) is None) == math.isfinite(value)
+    assert (guards.check_command('base_link', value) is None) == math.isfinite(value)
 
 
 def test_a_refused_message_is_counted_and_the_last_good_one_ages() -> None:
@@ -101,9 +103,9 @@ def test_a_refused_message_is_counted_and_the_last_good_one_ages() -> None:
     assert guard.offer(0, None)
     for _ in range(4):
         clock.now += 0.2
-        assert not guard.offer(1, Problem(safety.NOT_FINITE, 'x has NaN or infinity in it'))
+        assert not guard.offer(1, Problem(guards.NOT_FINITE, 'x has NaN or infinity in it'))
     assert guard.is_stale()
-    assert guard.refused == {safety.NOT_FINITE: 4}
+    assert guard.refused == {guards.NOT_FINITE: 4}
     assert guard.accepted == 1
     assert guard.status() == {'odometry accepted': '1', 'odometry refused, not finite': '4'}
 
@@ -111,7 +113,7 @@ def test_a_refused_message_is_counted_and_the_last_good_one_ages() -> None:
 def test_reports_come_on_edges_only() -> None:
     clock = SteadyClock()
     guard = InputGuard('odometry', 0.5, clock)
-    bad = Problem(safety.WRONG_FRAME, "frame 'odom', expected 'map'")
+    bad = Problem(guards.WRONG_FRAME, "frame 'odom', expected 'map'")
     guard.offer(0, None)
     assert guard.take_reports() == []
     for _ in range(3):
@@ -145,7 +147,7 @@ def test_stamps_may_stand_still_but_not_go_back_until_the_source_has_been_silent
     assert guard.offer(1000, None)
     assert guard.offer(1000, None)     # paused: the same state again
     assert not guard.offer(999, None)
-    assert guard.refused == {safety.BACKWARDS: 1}
+    assert guard.refused == {guards.BACKWARDS: 1}
     clock.now += 0.6                   # silent for too long, though nobody has looked meanwhile
     assert guard.offer(0, None)        # a simulator that was started anew
     assert not guard.offer(-1, None)
@@ -158,7 +160,7 @@ def test_every_offered_message_is_either_accepted_or_counted(messages: list[tupl
     used = 0
     for stamp, bad, pause in messages:
         clock.now += pause
-        used += guard.offer(stamp, Problem(safety.NOT_FINITE, '') if bad else None)
+        used += guard.offer(stamp, Problem(guards.NOT_FINITE, '') if bad else None)
     assert guard.accepted == used
     assert guard.accepted + sum(guard.refused.values()) == len(messages)
 
@@ -206,7 +208,7 @@ def test_no_command_before_every_input_was_valid_once() -> None:
     guarded, clock = make_safety()
     assert guarded.command(lambda: 1.0, 0.1) is None
     guarded.inputs['odometry'].offer(0, None)
-    guarded.inputs['vehicles'].offer(0, Problem(safety.NOT_FINITE, ''))
+    guarded.inputs['vehicles'].offer(0, Problem(guards.NOT_FINITE, ''))
     clock.now += 2.0
     assert guarded.command(lambda: 1.0, 0.1) is None
     assert guarded.mode == Safety.WAITING
@@ -272,4 +274,4 @@ def test_whatever_happens_every_command_is_finite_and_bounded(
             command = guarded.command(lambda value=value: value, 0.1)
             assert command is None or (math.isfinite(command) and -4.0 <= command <= 4.0)
         else:
-            guarded.inputs[what].offer(stamp, safety.check_command('base_link', value))
+            guarded.inputs[what].offer(stamp, guards.check_command('base_link', value))

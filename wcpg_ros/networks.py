@@ -26,7 +26,7 @@ ONE = np.float32(1.0)
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Machine code. `reassoc` lets sums use vector registers; full fastmath would also assume that there is no NaN."""
-    return kernel(function, fastmath={'reassoc', 'contract', 'nsz', 'arcp'})
+    return kernel(function, fastmath={'reassoc', 'contract', 'nsz', 'arcp'}, _nrt=True)
 
 
 class Actor(NamedTuple):

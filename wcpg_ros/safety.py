@@ -1,8 +1,7 @@
-"""What may be believed and what may be commanded: plain values and a clock in, verdicts out; no ROS.
+"""What may be commanded: plain values and a clock in, verdicts out; no ROS.
 
-A message is checked (`check_odometry`, `check_vehicles`, `check_command`), then offered to its `InputGuard`, which also
-watches stamps and age. `Safety` lets a command through only while every input is fresh, brakes when one is not or when
-the policy fails, and says so once on each edge. Times are seconds of a steady clock, which does not stop with /clock.
+A state is checked (`check_odometry`, `check_vehicles`), then offered to its guard. `Safety` lets a command through only
+while every input is fresh, brakes when one is not or when the policy fails, and says so once on each edge.
 """
 
 from __future__ import annotations
@@ -12,28 +11,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
-
-Clock = Callable[[], float]
-
-# Kinds of problems, as counted and as shown in diagnostics.
-NOT_FINITE = 'not finite'
-WRONG_FRAME = 'wrong frame'
-NOT_A_ROTATION = 'not a unit quaternion'
-UNEQUAL_LENGTHS = 'unequal lengths'
-DUPLICATE_ID = 'duplicate id'
-BACKWARDS = 'stamp goes backwards'
+from sim_node.guards import (
+    DUPLICATE_ID,
+    NOT_A_ROTATION,
+    UNEQUAL_LENGTHS,
+    WRONG_FRAME,
+    Clock,
+    InputGuard,
+    Problem,
+    check_finite,
+    check_frame,
+)
 
 QUATERNION_TOLERANCE = 1e-3   # of its length; float32 rounding is far below
-
-
-class Problem(NamedTuple):
-    """Why a message is refused."""
-
-    kind: str
-    detail: str
 
 
 def check_odometry(frame_id: str, child_frame_id: str, position: Sequence[float], orientation: Sequence[float],
@@ -42,41 +34,24 @@ def check_odometry(frame_id: str, child_frame_id: str, position: Sequence[float]
     """Check ego's state: pose in the map (quaternion x, y, z, w), twist in the body."""
     if child_frame_id != body_frame:
         return Problem(WRONG_FRAME, f"child frame '{child_frame_id}', expected '{body_frame}'")
-    return (_check_frame(frame_id, map_frame)
-            or _check_finite(ego=[*position, *orientation, *linear, *angular])
+    return (check_frame(frame_id, map_frame)
+            or check_finite(ego=[*position, *orientation, *linear, *angular])
             or _check_rotations(['ego'], [orientation]))
 
 
-def check_vehicles(frame_id: str, ids: Sequence[str], positions: Sequence[Sequence[float]],
-                   orientations: Sequence[Sequence[float]], linear: Sequence[Sequence[float]],
-                   angular: Sequence[Sequence[float]], *, map_frame: str = 'map') -> Problem | None:
-    """Check the other vehicles: one id, pose and twist each."""
+def check_vehicles(frame_id: str, ids: Sequence[str], positions: Any, orientations: Any, linear: Any, angular: Any, *,
+                   map_frame: str = 'map') -> Problem | None:
+    """Check the other vehicles: one id, pose and twist each, in rows of an array or of lists."""
     lengths = {len(part) for part in (ids, positions, orientations, linear, angular)}
     if len(lengths) > 1:
         return Problem(UNEQUAL_LENGTHS, f'{len(ids)} ids, {len(positions)} positions, {len(orientations)} '
                                         f'orientations, {len(linear)} and {len(angular)} velocities')
     if len(set(ids)) < len(ids):
         return Problem(DUPLICATE_ID, f"'{Counter(ids).most_common(1)[0][0]}' stands for more than one vehicle")
-    return (_check_frame(frame_id, map_frame)
-            or _check_finite(**{'vehicle positions': positions, 'vehicle orientations': orientations,
+    return (check_frame(frame_id, map_frame)
+            or check_finite(**{'vehicle positions': positions, 'vehicle orientations': orientations,
                                 'vehicle velocities': linear, 'vehicle rotation rates': angular})
             or _check_rotations(ids, orientations))
-
-
-def check_command(frame_id: str, acceleration: float, *, body_frame: str = 'base_link') -> Problem | None:
-    """Check a command: an acceleration along the body's x axis."""
-    return _check_frame(frame_id, body_frame) or _check_finite(acceleration=acceleration)
-
-
-def _check_frame(frame_id: str, expected: str) -> Problem | None:
-    return None if frame_id == expected else Problem(WRONG_FRAME, f"frame '{frame_id}', expected '{expected}'")
-
-
-def _check_finite(**values: object) -> Problem | None:
-    for name, value in values.items():
-        if not np.isfinite(np.asarray(value, dtype=float)).all():
-            return Problem(NOT_FINITE, f'{name} has NaN or infinity in it')
-    return None
 
 
 def _check_rotations(ids: Sequence[str], orientations: Sequence[Sequence[float]]) -> Problem | None:
@@ -85,65 +60,6 @@ def _check_rotations(ids: Sequence[str], orientations: Sequence[Sequence[float]]
         if abs(length - 1.0) > QUATERNION_TOLERANCE:
             return Problem(NOT_A_ROTATION, f"the quaternion of '{name}' has length {length:g}")
     return None
-
-
-class InputGuard:
-    """Watches one input: lets valid messages in, counts the others, knows when it has been silent for too long."""
-
-    def __init__(self, name: str, stale_after: float, clock: Clock = time.monotonic) -> None:
-        self.name = name
-        self.stale_after = stale_after
-        self.accepted = 0
-        self.refused: Counter[str] = Counter()
-        self._clock = clock
-        self._last_good: float | None = None
-        self._last_stamp: int | None = None
-        self._refusing: str | None = None
-        self._stale = False
-        self._reports: list[str] = []
-
-    @property
-    def seen(self) -> bool:
-        """Whether there has been a valid message at all."""
-        return self._last_good is not None
-
-    def offer(self, stamp: int, problem: Problem | None) -> bool:
-        """Take a message with its stamp (ns) and what is wrong with it; return whether to use it.
-
-        After a silence the next valid message may carry any stamp: its source may have been started anew.
-        """
-        stale = self.is_stale()
-        if problem is None and not stale and self._last_stamp is not None and stamp < self._last_stamp:
-            problem = Problem(BACKWARDS, f'from {self._last_stamp} to {stamp} ns')
-        if problem is not None:
-            self.refused[problem.kind] += 1
-            if problem.kind != self._refusing:
-                self._reports.append(f'{self.name} refused: {problem.kind}, {problem.detail}')
-            self._refusing = problem.kind
-            return False
-        if stale or self._refusing is not None:
-            self._reports.append(f'{self.name} is valid again')
-        self._refusing, self._stale = None, False
-        self._last_good, self._last_stamp = self._clock(), stamp
-        self.accepted += 1
-        return True
-
-    def is_stale(self) -> bool:
-        """Whether the last valid message is too old; false before the first."""
-        if self._last_good is not None and not self._stale and self._clock() - self._last_good > self.stale_after:
-            self._stale = True
-            self._reports.append(f'{self.name} is stale: nothing valid for {self.stale_after:g} s')
-        return self._stale
-
-    def take_reports(self) -> list[str]:
-        """Return what has happened since the last call, one line for each edge."""
-        reports, self._reports = self._reports, []
-        return reports
-
-    def status(self) -> dict[str, str]:
-        """Return the counters, for diagnostics."""
-        return {f'{self.name} accepted': str(self.accepted),
-                **{f'{self.name} refused, {kind}': str(count) for kind, count in sorted(self.refused.items())}}
 
 
 class CommandLimiter:
@@ -231,6 +147,13 @@ class Safety:
             return self.WAITING
         stale = [guard.is_stale() for guard in self.inputs.values()]   # of each, since each has its own edge
         return self.STALE if any(stale) else self.DRIVING
+
+    def change(self, settings: SafetySettings) -> None:
+        """Go by other settings from now on."""
+        self.settings = settings
+        self.limiter.limit, self.limiter.jerk = settings.limit, settings.jerk
+        for guard in self.inputs.values():
+            guard.stale_after = settings.stale_after
 
     def stop(self) -> float:
         """Return the command to leave behind at shutdown; from now on there is no other."""

@@ -1,0 +1,108 @@
+"""What may be believed of a message: checks of its numbers, and a guard over each input. No ROS.
+
+A message is checked, then offered to its `InputGuard`, which also watches stamps and age. Times are seconds of a steady
+clock, which does not stop with /clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+Clock = Callable[[], float]
+
+# Kinds of problems, as counted and as shown in diagnostics.
+NOT_FINITE = 'not finite'
+WRONG_FRAME = 'wrong frame'
+NOT_A_ROTATION = 'not a unit quaternion'
+UNEQUAL_LENGTHS = 'unequal lengths'
+DUPLICATE_ID = 'duplicate id'
+BACKWARDS = 'stamp goes backwards'
+
+
+class Problem(NamedTuple):
+    """Why a message is refused."""
+
+    kind: str
+    detail: str
+
+
+def check_frame(frame_id: str, expected: str) -> Problem | None:
+    """Check that a message is in the frame it should be in."""
+    return None if frame_id == expected else Problem(WRONG_FRAME, f"frame '{frame_id}', expected '{expected}'")
+
+
+def check_finite(**values: object) -> Problem | None:
+    """Check named numbers, or arrays of them, for NaN and infinities."""
+    for name, value in values.items():
+        if not np.isfinite(np.asarray(value, dtype=float)).all():
+            return Problem(NOT_FINITE, f'{name} has NaN or infinity in it')
+    return None
+
+
+def check_command(frame_id: str, acceleration: float, *, body_frame: str = 'base_link') -> Problem | None:
+    """Check a command: an acceleration along the body's x axis."""
+    return check_frame(frame_id, body_frame) or check_finite(acceleration=acceleration)
+
+
+class InputGuard:
+    """Watches one input: lets valid messages in, counts the others, knows when it has been silent for too long."""
+
+    def __init__(self, name: str, stale_after: float, clock: Clock = time.monotonic) -> None:
+        self.name = name
+        self.stale_after = stale_after
+        self.accepted = 0
+        self.refused: Counter[str] = Counter()
+        self._clock = clock
+        self._last_good: float | None = None
+        self._last_stamp: int | None = None
+        self._refusing: str | None = None
+        self._stale = False
+        self._reports: list[str] = []
+
+    @property
+    def seen(self) -> bool:
+        """Whether there has been a valid message at all."""
+        return self._last_good is not None
+
+    def offer(self, stamp: int, problem: Problem | None) -> bool:
+        """Take a message with its stamp (ns) and what is wrong with it; return whether to use it.
+
+        After a silence the next valid message may carry any stamp: its source may have been started anew.
+        """
+        stale = self.is_stale()
+        if problem is None and not stale and self._last_stamp is not None and stamp < self._last_stamp:
+            problem = Problem(BACKWARDS, f'from {self._last_stamp} to {stamp} ns')
+        if problem is not None:
+            self.refused[problem.kind] += 1
+            if problem.kind != self._refusing:
+                self._reports.append(f'{self.name} refused: {problem.kind}, {problem.detail}')
+            self._refusing = problem.kind
+            return False
+        if stale or self._refusing is not None:
+            self._reports.append(f'{self.name} is valid again')
+        self._refusing, self._stale = None, False
+        self._last_good, self._last_stamp = self._clock(), stamp
+        self.accepted += 1
+        return True
+
+    def is_stale(self) -> bool:
+        """Whether the last valid message is too old; false before the first."""
+        if self._last_good is not None and not self._stale and self._clock() - self._last_good > self.stale_after:
+            self._stale = True
+            self._reports.append(f'{self.name} is stale: nothing valid for {self.stale_after:g} s')
+        return self._stale
+
+    def take_reports(self) -> list[str]:
+        """Return what has happened since the last call, one line for each edge."""
+        reports, self._reports = self._reports, []
+        return reports
+
+    def status(self) -> dict[str, str]:
+        """Return the counters, for diagnostics."""
+        return {f'{self.name} accepted': str(self.accepted),
+                **{f'{self.name} refused, {kind}': str(count) for kind, count in sorted(self.refused.items())}}

@@ -1,0 +1,51 @@
+"""Runs a node to its end: until it is done, or told to stop, and quietly either way."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+
+
+class Runnable(Protocol):
+    """A node that knows when it is done and what to leave behind."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+
+    def stop(self) -> None:
+        """Send the last messages."""
+
+    def destroy_node(self) -> None:
+        """Free what the node holds."""
+
+
+def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> int:
+    """Spin a node until it is finished or gets SIGINT or SIGTERM; gives the exit code."""
+    told: list[int] = []
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda number, _: told.append(number))
+    # rclpy's own handlers would end the context at once, before a node could send its last command.
+    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        try:
+            node = create()
+        except (ValueError, OSError) as error:
+            print(f'{name}: {error}', file=sys.stderr)
+            return 2
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)  # type: ignore[arg-type]
+        while not told and not node.finished:
+            executor.spin_once(timeout_sec=0.2)
+        node.stop()
+        executor.shutdown()
+        node.destroy_node()
+    finally:
+        rclpy.try_shutdown()
+    return 0

@@ -1,0 +1,87 @@
+"""What the launch files share: the simulator, the policy and what may go with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.substitutions import FindPackageShare
+
+PACKAGE = 'wcpg_ros'
+RECORDED = ('/clock', '/ego/odometry', '/vehicles', '/vehicles/markers', '/ego/acceleration_command', '/wcpg/risk',
+            '/sim/episode', '/diagnostics')
+SLOW_TIMEOUT = 10.0      # s of silence that are still fine where a step waits for its command
+REAL_TIMEOUT = 0.5       # s, at real time
+SHORTEST_TIMEOUT = 0.2   # s, however fast the simulation runs
+
+
+def scene_launch(scenario: str) -> LaunchDescription:
+    """The simulator and the policy of one scene."""
+    share = FindPackageShare(PACKAGE)
+    arguments: dict[str, tuple[Any, str]] = {
+        'alpha': ('0.1', 'how much risk to take: 0.01 (cautious) to 1 (neutral)'),
+        'model': (PathJoinSubstitution([share, 'models', f'{scenario}.safetensors']), 'the trained policy'),
+        'seed': ('0', 'seed of the first episode; each further one adds 1'),
+        'row': ('train', "row of the scene's extrapolation table"),
+        'speed_factor': ('1.0', 'how much faster than real time; 0: as fast as it goes'),
+        'lockstep': ('false', 'the simulator waits for the command that answers each state'),
+        'episodes': ('0', 'end after this many episodes with a summary; 0: never'),
+        'record': ('', 'record everything into this rosbag2 directory'),
+        'rviz': ('false', 'show the scene in RViz (needs a ROS 2 distribution)'),
+        'keep_going': ('false', 'go on when the policy dies; the simulator then brakes by itself'),
+        'scene_pose': ('[0.0, 0.0, 0.0]', "where the scene's origin lies in the map: [x, y, yaw]"),
+        'params_file': (PathJoinSubstitution([share, 'config', 'nodes.yaml']), 'further parameters of both nodes'),
+    }
+    declared = [DeclareLaunchArgument(name, default_value=default, description=description)
+                for name, (default, description) in arguments.items()]
+    return LaunchDescription([*declared, OpaqueFunction(function=_start, args=[scenario])])
+
+
+def silence_allowed(speed_factor: float, lockstep: bool) -> float:
+    """Seconds of real time without a message after which the other side counts as dead."""
+    if lockstep or speed_factor == 0.0:
+        return SLOW_TIMEOUT
+    return max(REAL_TIMEOUT / speed_factor, SHORTEST_TIMEOUT)
+
+
+def _start(context: LaunchContext, scenario: str) -> list[Any]:
+    def given(name: str) -> str:
+        return LaunchConfiguration(name).perform(context)
+
+    def switched_on(name: str) -> bool:
+        text = given(name).lower()
+        if text not in ('true', 'false', '1', '0'):
+            raise RuntimeError(f"launch argument {name}: expected true or false, got '{given(name)}'")
+        return text in ('true', '1')
+
+    def number(name: str, kind: type) -> Any:
+        try:
+            return kind(given(name))
+        except ValueError:
+            raise RuntimeError(f"launch argument {name}: expected a number, got '{given(name)}'") from None
+
+    speed_factor, lockstep = number('speed_factor', float), switched_on('lockstep')
+    silence = silence_allowed(speed_factor, lockstep)
+    pose = [float(part) for part in given('scene_pose').strip('[]').split(',')]
+    actions: list[Any] = [
+        Node(package=PACKAGE, executable='sim', name='sim', output='screen',
+             parameters=[given('params_file'), {
+                 'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
+                 'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence}],
+             on_exit=Shutdown(reason='the simulator has ended')),
+        Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
+             parameters=[given('params_file'), {
+                 'alpha': number('alpha', float), 'model': given('model'), 'scene_pose': pose, 'stale_after': silence,
+                 'use_sim_time': True}],
+             on_exit=None if switched_on('keep_going') else Shutdown(reason='the policy has ended')),
+    ]
+    if given('record'):
+        actions.append(ExecuteProcess(cmd=['ros2', 'bag', 'record', '-o', given('record'), '--topics', *RECORDED],
+                                      output='screen'))
+    if switched_on('rviz'):
+        layout = PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', 'scene.rviz'])
+        actions.append(Node(package='rviz2', executable='rviz2', arguments=['-d', layout]))
+    return actions

@@ -1,0 +1,209 @@
+"""The policy as a ROS node, `/wcpg`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import AccelStamped
+from nav_msgs.msg import Odometry
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import MultiDOFJointState
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+
+from sim_node import cdr
+from sim_node.parameters import Row, declare, problem_with
+from sim_node.running import run
+from wcpg_ros.conversions import Reading, read_odometry, read_vehicles
+from wcpg_ros.driver import Driver, load_driver
+from wcpg_ros.model_file import ModelError
+from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicles
+
+PARAMETERS = (
+    Row('alpha', 0.1, 'how much risk to take: 0.01 cautious, 1 neutral; counts from the next decision', '', 0.01, 1.0),
+    Row('model', '', 'the trained policy, a .safetensors file; may be changed while driving'),
+    Row('stale_after', 0.5, 'age of the last valid state at which to brake', 's', 0.05, 3600.0),
+    Row('acceleration_limit', 4.0, 'largest acceleration and braking commanded', 'm/s²', 0.1, 4.0),
+    Row('jerk_limit', 0.0, 'largest change of the command per second; 0: none', 'm/s³', 0.0, 1000.0),
+    Row('failsafe_deceleration', 4.0, 'how to brake when the state is stale or the policy fails', 'm/s²', 0.0, 4.0),
+    Row('scene_pose', (0.0, 0.0, 0.0), "where the scene's origin lies in the map: x, y, yaw", 'm, m, rad'),
+    Row('map_frame', 'map', 'frame that states must come in', read_only=True),
+    Row('base_frame', 'base_link', "ego's frame, in which commands are given", read_only=True),
+)
+
+EGO, VEHICLES = 'ego/odometry', 'vehicles'
+RISK_FIELDS = ('stamp', 'alpha', 'mean', 'std', 'cvar')
+KEEP_ALL = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
+NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+
+
+class PolicyNode(Node):
+    """Drives ego's accelerator.
+
+    Takes `ego/odometry` and `vehicles`; publishes `ego/acceleration_command` for every state it believes, a new
+    decision every 0.4 s of the episode's time and the same command in between; publishes `~/risk` at each decision
+    and `/diagnostics` every second. Brakes when states are stale, when the policy fails, and when it is told to stop.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__('wcpg', **options)
+        declare(self, PARAMETERS)
+        self._driver = load_driver(self._value('model'))
+        self._driver.check_alpha(self._value('alpha'))
+        self._next_driver: Driver | None = None
+        self._readings: dict[str, Reading] = {}
+        self._last_stamp: int | None = None
+        self._safety = Safety((EGO, VEHICLES), self._safety_settings())
+        self._command_out = self.create_publisher(AccelStamped, 'ego/acceleration_command', KEEP_ALL)
+        self._risk_out = self.create_publisher(Float64MultiArray, '~/risk', KEEP_ALL)
+        self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self.create_subscription(Odometry, EGO, self._take_odometry, NEWEST)
+        self.create_subscription(MultiDOFJointState, VEHICLES, self._take_vehicles, NEWEST)
+        self.add_on_set_parameters_callback(self._validate)
+        self.add_post_set_parameters_callback(self._apply)
+        # On the steady clock: a timer on simulated time never fires when the simulation has died.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(0.1, self._watch, clock=steady)
+        self.create_timer(1.0, self._report, clock=steady)
+        self.get_logger().info(f'driving {self._driver.scenario} with {self._value("model")} at alpha '
+                               f'{self._value("alpha"):g}')
+
+    finished = False     # there is always one more state to answer
+
+    def _value(self, name: str) -> Any:
+        return self.get_parameter(name).value
+
+    # States in, commands out
+
+    def _take_odometry(self, message: Odometry) -> None:
+        reading = read_odometry(message)
+        pose, twist = reading.poses[0], reading.twists[0]
+        problem = check_odometry(reading.frame, message.child_frame_id, pose[:3], pose[3:], twist[:3], twist[3:],
+                                 map_frame=self._value('map_frame'), body_frame=self._value('base_frame'))
+        self._offer(EGO, reading, problem)
+
+    def _take_vehicles(self, message: MultiDOFJointState) -> None:
+        reading = read_vehicles(message)
+        poses, twists = reading.poses, reading.twists
+        problem = check_vehicles(reading.frame, reading.names, poses[:, :3], poses[:, 3:], twists[:, :3],
+                                 twists[:, 3:], map_frame=self._value('map_frame'))
+        self._offer(VEHICLES, reading, problem)
+
+    def _offer(self, name: str, reading: Reading, problem: Any) -> None:
+        if self._safety.inputs[name].offer(reading.stamp, problem):
+            self._readings[name] = reading
+            if len({known.stamp for known in self._readings.values()}) == 1 and len(self._readings) == 2:
+                self._drive(reading.stamp)
+        self._tell()
+
+    def _drive(self, stamp: int) -> None:
+        """Answer a state of which both parts have come."""
+        seconds = 0.0 if self._last_stamp is None else (stamp - self._last_stamp) / 1e9
+        self._last_stamp = stamp
+        pose = self._value('scene_pose')
+
+        def propose() -> float:
+            ego = in_scene(self._readings[EGO].states(), pose)[0]
+            others = in_scene(self._readings[VEHICLES].states(), pose)
+            return self._driver.act(stamp, ego, others, self._value('alpha'))
+
+        command = self._safety.command(propose, seconds)
+        if command is not None:
+            self._publish_command(stamp, command)
+            if self._driver.decided_at == stamp and self._risk_out.get_subscription_count():
+                self._publish_risk(stamp)
+
+    def _watch(self) -> None:
+        """Brake for as long as states are stale; the newest one's stamp is all there is to answer."""
+        if self._last_stamp is not None and any(guard.is_stale() for guard in self._safety.inputs.values()):
+            command = self._safety.command(lambda: math.nan, 0.0)
+            if command is not None:
+                self._publish_command(self._last_stamp, command)
+        self._tell()
+
+    def stop(self) -> None:
+        """Leave the brakes on."""
+        if self._last_stamp is not None:
+            self._publish_command(self._last_stamp, self._safety.stop())
+            self._command_out.wait_for_all_acked(Duration(seconds=0.5))
+
+    def _publish_command(self, stamp: int, acceleration: float) -> None:
+        self._command_out.publish(cdr.acceleration(stamp, self._value('base_frame'), acceleration))
+
+    def _publish_risk(self, stamp: int) -> None:
+        risk = self._driver.risk()
+        message = Float64MultiArray()
+        message.layout.dim = [MultiArrayDimension(label=','.join(RISK_FIELDS), size=len(RISK_FIELDS), stride=1)]
+        message.data = [stamp / 1e9, self._driver.alpha, float(risk.mean), float(risk.std), float(risk.cvar)]
+        self._risk_out.publish(message)
+
+    # Parameters
+
+    def _safety_settings(self) -> SafetySettings:
+        return SafetySettings(self._value('stale_after'), self._value('acceleration_limit'),
+                              self._value('jerk_limit') or None, self._value('failsafe_deceleration'))
+
+    def _validate(self, parameters: list[Parameter]) -> SetParametersResult:
+        changed = {parameter.name: parameter.value for parameter in parameters}
+        problem = problem_with(PARAMETERS, parameters)
+        try:
+            if not problem and 'model' in changed:
+                self._next_driver = load_driver(changed['model'])
+            if not problem and {'alpha', 'model'} & changed.keys():
+                (self._next_driver or self._driver).check_alpha(changed.get('alpha', self._value('alpha')))
+        except ModelError as error:
+            self._next_driver, problem = None, str(error)
+        return SetParametersResult(successful=not problem, reason=problem)
+
+    def _apply(self, parameters: list[Parameter]) -> None:
+        if self._next_driver is not None:
+            self._driver, self._next_driver = self._next_driver, None
+            self.get_logger().info(f'driving {self._driver.scenario} with {self._value("model")}')
+        self._safety.change(self._safety_settings())
+
+    # Words
+
+    def _tell(self) -> None:
+        for line in self._safety.take_reports():
+            self.get_logger().warning(line)
+
+    def _report(self) -> None:
+        mode = self._safety.mode
+        level = {Safety.DRIVING: DiagnosticStatus.OK, Safety.WAITING: DiagnosticStatus.WARN}.get(
+            mode, DiagnosticStatus.ERROR)
+        status = DiagnosticStatus(name='wcpg: policy', hardware_id='policy', level=level, message=mode)
+        values = {'alpha': self._value('alpha'), 'model': self._value('model'), **self._safety.status()}
+        status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics_out.publish(message)
+
+
+def in_scene(states: np.ndarray, pose: tuple[float, float, float]) -> np.ndarray:
+    """States in the map as states in the scene, whose origin lies at `pose` (x, y, yaw) in the map."""
+    x, y, yaw = pose
+    if (x, y, yaw) == (0.0, 0.0, 0.0):
+        return states     # to the last bit
+    turned = states.copy()
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    dx, dy = states[:, 0] - x, states[:, 1] - y
+    turned[:, 0], turned[:, 1] = dx * cos + dy * sin, dy * cos - dx * sin
+    turned[:, 2] -= yaw
+    return turned
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the policy until it is told to stop."""
+    return run('wcpg', PolicyNode, args)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
