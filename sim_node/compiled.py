@@ -22,13 +22,13 @@ _OPTIONS: dict[str, Any] = {'error_model': 'numpy', '_nrt': False}
 
 
 @cache
-def cache_directory(package: Path = Path(__file__).parent) -> Path | None:
-    """The first writable place for a package's compiled code, in a folder named after the sources it was made from.
+def cache_directory(package: Path | None = None) -> Path | None:
+    """The first writable place for a package's (this one's) compiled code, in a folder named after its sources.
 
     numba itself only looks at the file that holds the compiled function, not at the files that function calls into.
     """
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(package.rglob('*.py')):
+    for source in sorted((package or Path(__file__).parent).rglob('*.py')):
         digest.update(source.read_bytes())
     for place in _places():
         folder = place / 'wcpg_ros' / digest.hexdigest()[:16]
