@@ -12,8 +12,14 @@ PACKAGES    := --editable '.$(if $(HAVE_ROS),,[ros,bags])' $(if $(HAVE_LAUNCH),,
 
 .PHONY: demo test lint clean
 
+# A distribution's own `ros2` finds packages that colcon has built, ours those that are installed in .venv.
 demo: $(VENV)/.drive
-	$(BIN)/python -m wcpg_ros.evaluate --scenario left_turn --controller gap:3.0 --episodes 1000
+ifdef HAVE_LAUNCH
+	colcon build --packages-select wcpg_ros
+	. install/setup.sh && PYTHONPATH="$(CURDIR)/$(wildcard $(VENV)/lib/python3*/site-packages):$$PYTHONPATH" ros2 launch wcpg_ros left_turn.launch.py
+else
+	$(BIN)/ros2 launch wcpg_ros left_turn.launch.py
+endif
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest
