@@ -38,7 +38,7 @@ class Episode:
     def __init__(self, scenario: Scenario) -> None:
         self._batch = Batch(scenario, 1, auto_reset=False)
         self._stamp = -1
-        self._start = 0
+        self.start = 0     # ns
         self.scenario = scenario
         self.seed = 0
         self.result: EpisodeResult | None = None
@@ -46,8 +46,8 @@ class Episode:
     def begin(self, seed: int, after: int = -1) -> None:
         """Begin the episode of a seed, later than everything so far and than `after` (ns)."""
         last = max(self._stamp, after)
-        self._start = 0 if last < 0 else next_start(last)
-        self._stamp = self._start
+        self.start = 0 if last < 0 else next_start(last)
+        self._stamp = self.start
         self._batch.reset([seed])
         self.seed = seed
         self.result = None
@@ -71,7 +71,7 @@ class Episode:
 
     def _end(self, outcome: str, episode_return: float, hit: str) -> EpisodeResult:
         self.result = EpisodeResult(self.seed, outcome, int(self._batch.scenes['step'][0]), episode_return, hit,
-                                    self._start, self._stamp)
+                                    self.start, self._stamp)
         return self.result
 
     @property
