@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launch import LaunchContext, LaunchDescription, SomeSubstitutionsType
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
@@ -21,7 +21,7 @@ SHORTEST_TIMEOUT = 0.2   # s, however fast the simulation runs
 def scene_launch(scenario: str) -> LaunchDescription:
     """The simulator and the policy of one scene."""
     share = FindPackageShare(PACKAGE)
-    arguments: dict[str, tuple[SomeSubstitutionsType, str]] = {
+    arguments: dict[str, tuple[Any, str]] = {
         'alpha': ('0.1', 'how much risk to take: 0.01 (cautious) to 1 (neutral)'),
         'model': (PathJoinSubstitution([share, 'models', f'{scenario}.safetensors']), 'the trained policy'),
         'seed': ('0', 'seed of the first episode; each further one adds 1'),
