@@ -11,6 +11,11 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
+try:
+    from rclpy.experimental import EventsExecutor     # half the round trip of the other
+except ImportError:                                   # the first releases of Jazzy have none
+    EventsExecutor = SingleThreadedExecutor
+
 
 class Runnable(Protocol):
     """A node that knows when it is done and what to leave behind."""
@@ -39,7 +44,7 @@ def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> in
         except (ValueError, OSError) as error:
             print(f'{name}: {error}', file=sys.stderr)
             return 2
-        executor = SingleThreadedExecutor()
+        executor = EventsExecutor()
         executor.add_node(node)  # type: ignore[arg-type]
         while not told and not node.finished:
             executor.spin_once(timeout_sec=0.2)
