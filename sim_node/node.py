@@ -13,7 +13,8 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 
-from sim_node.episode import Episode, EpisodeResult
+from sim_node.episode import Episode
+from sim_node.episode_result import EpisodeResult
 from sim_node.guards import InputGuard, check_command, check_not_ahead
 from sim_node.node_settings import BASE_FRAME, COMMAND, PARAMETERS, wanted_scenario
 from sim_node.outputs import Outputs
@@ -115,7 +116,7 @@ class Simulator(Node):
 
     def _conclude(self, result: EpisodeResult) -> None:
         self.outcomes[result.outcome] += 1
-        self._outputs.result(self._episode, result)
+        self._outputs.result(result)
         seconds = result.steps * STEP_SECONDS
         self.get_logger().info(f'episode {self.outcomes.total()} (seed {result.seed}): {result.outcome} after '
                                f'{seconds:.1f} s, return {result.episode_return:.1f}'

@@ -16,7 +16,8 @@ from sensor_msgs.msg import MultiDOFJointState
 from visualization_msgs.msg import MarkerArray
 
 from sim_node import cdr, markers
-from sim_node.episode import Episode, EpisodeResult
+from sim_node.episode import Episode
+from sim_node.episode_result import EpisodeResult
 from sim_node.node_settings import BASE_FRAME, FRAME
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, LATCHED
 
@@ -58,13 +59,10 @@ class Outputs:
         if self._markers.get_subscription_count():
             self._markers.publish(markers.road_markers(_time(episode.stamp), FRAME, episode.scenario))
 
-    def result(self, episode: Episode, result: EpisodeResult) -> None:
+    def result(self, result: EpisodeResult) -> None:
         """How an episode ended."""
-        values = {'scenario': episode.scenario.name, 'row': episode.scenario.row, 'seed': result.seed,
-                  'outcome': result.outcome, 'steps': result.steps, 'return': repr(result.episode_return),
-                  'hit': result.hit, 'start': result.start, 'end': result.end}
         level = DiagnosticStatus.OK if result.outcome == 'success' else DiagnosticStatus.WARN
-        self._results.publish(_status(episode.stamp, 'sim: episode', level, result.outcome, values))
+        self._results.publish(_status(result.end, 'sim: episode', level, result.outcome, result.texts()))
 
     def health(self, episode: Episode, level: bytes, message: str, values: dict[str, Any]) -> None:
         """How the simulation itself is doing."""

@@ -12,8 +12,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 try:
-    from rclpy.experimental import EventsExecutor     # half the round trip of the other
-except ImportError:                                   # the first releases of Jazzy have none
+    from rclpy.experimental import EventsExecutor  # half the round trip of the other
+except ImportError:  # the first releases of Jazzy have none
     EventsExecutor = SingleThreadedExecutor
 
 

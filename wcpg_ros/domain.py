@@ -58,7 +58,19 @@ def ros_environment(domain: int) -> dict[str, str]:
     return environment
 
 
-def _ros2() -> str:
+@contextlib.contextmanager
+def surroundings(environment: dict[str, str]) -> Iterator[None]:
+    """Give this process the environment of the domain's processes, for the nodes in it."""
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def ros2_command() -> str:
     """The ros2 command: of this environment, or else of the distribution that was sourced."""
     own = Path(sys.executable).with_name('ros2')
     return str(own) if own.exists() else 'ros2'
@@ -135,11 +147,11 @@ class Ros:
 
     def ros2(self, *arguments: str | Path, **options: Any) -> Running:
         """Start a ros2 command."""
-        return self.start(_ros2(), *arguments, **options)
+        return self.start(ros2_command(), *arguments, **options)
 
     def run_ros2(self, *arguments: str | Path, seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
         """Run a ros2 command to its end."""
-        return subprocess.run([_ros2(), *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
+        return subprocess.run([ros2_command(), *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=seconds)
 
     def kill_all(self) -> None:
