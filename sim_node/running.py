@@ -37,11 +37,11 @@ def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> in
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda number, _: told.append(number))
     # rclpy's own handlers would end the context at once, before a node could send its last command.
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     try:
         try:
+            rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
             node = create()
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RuntimeError) as error:     # rclpy's own are the last kind
             print(f'{name}: {error}', file=sys.stderr)
             return 2
         executor = EventsExecutor()
