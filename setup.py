@@ -85,6 +85,8 @@ setup(
             'evaluate = wcpg_ros.evaluate:main',
             'train = wcpg_ros.train:main',
             'render = wcpg_ros.render:main',
+            'record = wcpg_ros.record:main',
+            'bag = wcpg_ros.bag:main',
             'sim = sim_node.node:main',
             'wcpg = wcpg_ros.policy_node:main',
         ],

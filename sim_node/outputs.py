@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from rclpy.duration import Duration
@@ -17,7 +17,7 @@ from visualization_msgs.msg import MarkerArray
 
 from sim_node import cdr, markers
 from sim_node.episode import Episode
-from sim_node.episode_result import EpisodeResult
+from sim_node.episode_result import HARDWARE, EpisodeResult
 from sim_node.node_settings import BASE_FRAME, FRAME
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, LATCHED
 
@@ -48,7 +48,7 @@ class Outputs:
         self._vehicles.publish(cdr.vehicles(episode.stamp, FRAME, names, episode.others))
         if self._markers.get_subscription_count():
             self._markers.publish(markers.vehicle_markers(
-                _time(episode.stamp), FRAME, episode.scenario, episode.ego, names, episode.others,
+                episode.stamp, FRAME, episode.scenario, episode.ego, names, episode.others,
                 self._shown - set(names)))
             self._shown = set(names)
         if self._tf is not None and self._tf.get_subscription_count():
@@ -57,16 +57,15 @@ class Outputs:
     def road(self, episode: Episode) -> None:
         """The lanes and ego's route, for those who look on."""
         if self._markers.get_subscription_count():
-            self._markers.publish(markers.road_markers(_time(episode.stamp), FRAME, episode.scenario))
+            self._markers.publish(markers.road_markers(episode.stamp, FRAME, episode.scenario))
 
     def result(self, result: EpisodeResult) -> None:
         """How an episode ended."""
-        level = DiagnosticStatus.OK if result.outcome == 'success' else DiagnosticStatus.WARN
-        self._results.publish(_status(result.end, 'sim: episode', level, result.outcome, result.texts()))
+        self._results.publish(result.message())
 
     def health(self, episode: Episode, level: bytes, message: str, values: dict[str, Any]) -> None:
         """How the simulation itself is doing."""
-        self._diagnostics.publish(_status(episode.stamp, 'sim: simulation', level, message, values))
+        self._diagnostics.publish(cdr.status(episode.stamp, 'sim: simulation', HARDWARE, level[0], message, values))
 
     def wait_until_received(self, seconds: float) -> None:
         """Give everybody reachable the time to get the last messages."""
@@ -76,14 +75,6 @@ class Outputs:
 
 def _time(nanoseconds: int) -> Time:
     return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
-
-
-def _status(stamp: int, name: str, level: bytes, message: str, values: dict[str, Any]) -> DiagnosticArray:
-    status = DiagnosticStatus(name=name, hardware_id='simulation', level=level, message=message)
-    status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
-    array = DiagnosticArray(status=[status])
-    array.header.stamp = _time(stamp)
-    return array
 
 
 def _transform(episode: Episode) -> TransformStamped:

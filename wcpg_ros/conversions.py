@@ -1,4 +1,4 @@
-"""Messages to plain numbers. Pure: it touches attributes, never rclpy, and judges nothing (safety.py does)."""
+"""Messages to plain numbers and back. Pure: it touches attributes, never rclpy, and judges nothing (safety.py does)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sim_node import cdr
+from wcpg_ros.policy import Risk
+
 NANOSECONDS = 1_000_000_000
+RISK_FIELDS = ('stamp', 'alpha', 'mean', 'std', 'cvar')
 
 
 @dataclass(frozen=True)
@@ -62,3 +66,8 @@ def _pose(position: Any, orientation: Any) -> tuple[float, ...]:
 
 def _twist(twist: Any) -> tuple[float, ...]:
     return (twist.linear.x, twist.linear.y, twist.linear.z, twist.angular.x, twist.angular.y, twist.angular.z)
+
+
+def risk_message(stamp: int, alpha: float, risk: Risk) -> bytes:
+    """What the critic thinks of the decision at `stamp` (ns): a labelled std_msgs/Float64MultiArray, in CDR."""
+    return cdr.numbers(RISK_FIELDS, [stamp / NANOSECONDS, alpha, risk.mean, risk.std, risk.cvar])

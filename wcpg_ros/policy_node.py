@@ -14,14 +14,14 @@ from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import MultiDOFJointState
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+from std_msgs.msg import Float64MultiArray
 
 from sim_node import cdr
 from sim_node.guards import Problem
 from sim_node.parameters import Row, declare, follow
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
-from wcpg_ros.conversions import Reading, read_odometry, read_vehicles
+from wcpg_ros.conversions import Reading, read_odometry, read_vehicles, risk_message
 from wcpg_ros.driver import load_driver
 from wcpg_ros.model_file import ModelError
 from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicles
@@ -39,7 +39,6 @@ PARAMETERS = (
 )
 
 EGO, VEHICLES = 'ego/odometry', 'vehicles'
-RISK_FIELDS = ('stamp', 'alpha', 'mean', 'std', 'cvar')
 WATCH_SECONDS = 0.05        # between two looks at the age of the state
 LAST_WORD_SECONDS = 0.5
 
@@ -132,11 +131,7 @@ class PolicyNode(Node):
         self._command_out.publish(cdr.acceleration(stamp, self._values['base_frame'], acceleration))
 
     def _publish_risk(self, stamp: int) -> None:
-        risk = self._driver.risk()
-        message = Float64MultiArray()
-        message.layout.dim = [MultiArrayDimension(label=','.join(RISK_FIELDS), size=len(RISK_FIELDS), stride=1)]
-        message.data = [stamp / 1e9, self._driver.alpha, float(risk.mean), float(risk.std), float(risk.cvar)]
-        self._risk_out.publish(message)
+        self._risk_out.publish(risk_message(stamp, self._driver.alpha, self._driver.risk()))
 
     # Parameters
 
