@@ -6,7 +6,6 @@ import math
 import sys
 from typing import Any
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import AccelStamped
 from nav_msgs.msg import Odometry
@@ -21,7 +20,7 @@ from sim_node.guards import Problem
 from sim_node.parameters import Row, declare, follow
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
-from wcpg_ros.conversions import Reading, read_odometry, read_vehicles, risk_message
+from wcpg_ros.conversions import Reading, in_scene, read_odometry, read_vehicles, risk_message
 from wcpg_ros.driver import load_driver
 from wcpg_ros.model_file import ModelError
 from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicles
@@ -171,19 +170,6 @@ class PolicyNode(Node):
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics_out.publish(message)
-
-
-def in_scene(states: np.ndarray, pose: tuple[float, float, float]) -> np.ndarray:
-    """States in the map as states in the scene, whose origin lies at `pose` (x, y, yaw) in the map."""
-    x, y, yaw = pose
-    if (x, y, yaw) == (0.0, 0.0, 0.0):
-        return states     # to the last bit
-    turned = states.copy()
-    cos, sin = math.cos(yaw), math.sin(yaw)
-    dx, dy = states[:, 0] - x, states[:, 1] - y
-    turned[:, 0], turned[:, 1] = dx * cos + dy * sin, dy * cos - dx * sin
-    turned[:, 2] -= yaw
-    return turned
 
 
 def main(args: list[str] | None = None) -> int:
