@@ -8,7 +8,6 @@ in later than its contemporaries of another; so an episode stays open for a whil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sim_node.episode_result import EpisodeResult
@@ -52,26 +51,30 @@ class Assembler:
         self._closed = 0               # how many episodes came before the first open one
         self._place: dict[str, tuple[int, int]] = {}     # each topic's last stamp, and the number of its episode
         self._now = 0                  # the newest receiving time, ns
-        self._last_markers: dict[str, bytes] = {}
 
-    def take(self, role: str, message: RawMessage) -> Iterator[RawEpisode]:
+    def take(self, role: str, message: RawMessage) -> list[RawEpisode]:
         """Add a message; gives the episodes that are over by now."""
-        self._now = max(self._now, message.log_time)
+        if message.log_time > self._now:
+            self._now = message.log_time
         try:
             self._sort_in(role, message)
         except MalformedError:
             self._counts['malformed messages'] += 1
-        while self._open and (self._now - self._open[0].heard > _LINGER or len(self._open) > _MOST_OPEN):
-            yield self._close()
+        over = 0
+        for episode in self._open:
+            if self._now - episode.heard <= _LINGER and len(self._open) - over <= _MOST_OPEN:
+                break
+            over += 1
+        return self._close(over) if over else []
 
-    def finish(self) -> Iterator[RawEpisode]:
+    def finish(self) -> list[RawEpisode]:
         """The episodes that are still open when there is nothing more to come."""
-        while self._open:
-            yield self._close()
+        return self._close(len(self._open))
 
-    def _close(self) -> RawEpisode:
-        self._closed += 1
-        return self._open.pop(0)
+    def _close(self, count: int) -> list[RawEpisode]:
+        closed, self._open = self._open[:count], self._open[count:]
+        self._closed += count
+        return closed
 
     def _sort_in(self, role: str, message: RawMessage) -> None:
         if role == EPISODE:
@@ -124,6 +127,10 @@ class Assembler:
         last, number = self._place.get(role, (stamp, -1))
         if stamp < last - _BACKWARDS:
             number += 1
+        current = number - self._closed
+        if 0 <= current < len(self._open) and self._open[current].covers(stamp):     # as nearly always
+            self._place[role] = stamp, number
+            return self._open[current]
         candidates = list(enumerate(self._open, start=self._closed))
         if number < 0 and role not in (EGO, VEHICLES):
             candidates.reverse()     # who begins to speak late answers the newest states

@@ -15,6 +15,7 @@ from sim_node.markers import ADD, CUBE
 from wcpg_ros.conversions import NANOSECONDS, RISK_FIELDS, heading
 
 _START = 4                     # bytes of encapsulation, from which alignment counts
+_TIME = struct.Struct('<iI')
 _SOUND_QUATERNION = 0.01       # how far from 1 the length may be
 
 
@@ -76,6 +77,9 @@ class Cursor:
 
 def header_stamp(data: bytes) -> int:
     """The stamp (ns) of a message that begins with a header."""
+    if len(data) >= 12 and data[1] == 1:     # as nearly always
+        seconds, nanoseconds = _TIME.unpack_from(data, _START)
+        return seconds * NANOSECONDS + nanoseconds
     return Cursor(data).stamp()
 
 

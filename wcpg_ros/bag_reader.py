@@ -109,11 +109,11 @@ class BagReader:
         reports = [FileReport(path) for path in files]
         reader = EpisodeReader(self._options.rules, summary.counts)
         assembler = Assembler(self._longest(), summary.counts)
+        results_topic = self._options.names.get(EPISODE, EPISODE)
 
         def known(raws: Iterable[RawEpisode]) -> Iterator[RecordedEpisode]:
-            reader.results_expected = any(self._roles.get(name) == EPISODE for report in reports
-                                          for name in report.topics)
             for raw in raws:
+                reader.results_expected = any(results_topic in report.topics for report in reports)
                 scenario = self._scenario(raw)
                 if scenario is None:
                     summary.counts['episodes of an unknown scenario'] += 1
@@ -125,7 +125,8 @@ class BagReader:
 
         try:
             for message in self._messages(reports, bar):
-                yield from known(assembler.take(self._roles[message.topic], message))
+                if over := assembler.take(self._roles[message.topic], message):
+                    yield from known(over)
             yield from known(assembler.finish())
         except BagError as error:
             summary.problems.append(str(error))
