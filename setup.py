@@ -88,5 +88,6 @@ setup(
             'sim = sim_node.node:main',
             'wcpg = wcpg_ros.policy_node:main',
         ],
+        'pytest11': ['wcpg_ros = wcpg_ros.testing'],     # the fixture `traffic_scene`
     },
 )

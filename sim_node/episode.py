@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sim_node.batch import Batch
+from sim_node.episode_result import NO_COMMAND, EpisodeResult
 from sim_node.episode_time import STEP_NANOSECONDS, next_start
 from sim_node.scenario import Scenario
 from sim_node.state import DRIVING, OUTCOMES
-
-NO_COMMAND = 'no_command'     # the outcome of an episode that nobody drove
-
-
-@dataclass(frozen=True)
-class EpisodeResult:
-    """How an episode ended."""
-
-    seed: int
-    outcome: str
-    steps: int
-    episode_return: float
-    hit: str           # the name of the vehicle that was hit, or ''
-    start: int         # ns
-    end: int           # ns
 
 
 def vehicle_name(number: int) -> str:
@@ -38,7 +22,7 @@ class Episode:
     def __init__(self, scenario: Scenario) -> None:
         self._batch = Batch(scenario, 1, auto_reset=False)
         self._stamp = -1
-        self._start = 0
+        self.start = 0     # ns
         self.scenario = scenario
         self.seed = 0
         self.result: EpisodeResult | None = None
@@ -46,8 +30,8 @@ class Episode:
     def begin(self, seed: int, after: int = -1) -> None:
         """Begin the episode of a seed, later than everything so far and than `after` (ns)."""
         last = max(self._stamp, after)
-        self._start = 0 if last < 0 else next_start(last)
-        self._stamp = self._start
+        self.start = 0 if last < 0 else next_start(last)
+        self._stamp = self.start
         self._batch.reset([seed])
         self.seed = seed
         self.result = None
@@ -70,8 +54,8 @@ class Episode:
         return self._end(NO_COMMAND, 0.0, '')
 
     def _end(self, outcome: str, episode_return: float, hit: str) -> EpisodeResult:
-        self.result = EpisodeResult(self.seed, outcome, int(self._batch.scenes['step'][0]), episode_return, hit,
-                                    self._start, self._stamp)
+        self.result = EpisodeResult(self.scenario.name, self.scenario.row, self.seed, outcome,
+                                    int(self._batch.scenes['step'][0]), episode_return, hit, self.start, self._stamp)
         return self.result
 
     @property

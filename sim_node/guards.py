@@ -22,6 +22,10 @@ NOT_A_ROTATION = 'not a unit quaternion'
 UNEQUAL_LENGTHS = 'unequal lengths'
 DUPLICATE_ID = 'duplicate id'
 BACKWARDS = 'stamp goes backwards'
+AHEAD = 'stamp is ahead'
+BAD_STAMP = 'not a time'
+
+LAST_STAMP = 2**31 * 1_000_000_000 - 1     # ns: a message's seconds have 32 bits
 
 
 class Problem(NamedTuple):
@@ -47,6 +51,13 @@ def check_finite(**values: object) -> Problem | None:
 def check_command(frame_id: str, acceleration: float, *, body_frame: str = 'base_link') -> Problem | None:
     """Check a command: an acceleration along the body's x axis."""
     return check_frame(frame_id, body_frame) or check_finite(acceleration=acceleration)
+
+
+def check_not_ahead(stamp: int, newest: int) -> Problem | None:
+    """Check that a command answers a state that has been shown: one far ahead would make all that follow look old."""
+    if stamp <= newest:
+        return None
+    return Problem(AHEAD, f'{stamp} ns answers no state, the newest is {newest} ns; copy the stamp of the state')
 
 
 class InputGuard:
@@ -75,6 +86,8 @@ class InputGuard:
         After a silence the next valid message may carry any stamp: its source may have been started anew.
         """
         stale = self.is_stale()
+        if problem is None and abs(stamp) > LAST_STAMP:
+            problem = Problem(BAD_STAMP, f'{stamp} ns does not fit a stamp')
         if problem is None and not stale and self._last_stamp is not None and stamp < self._last_stamp:
             problem = Problem(BACKWARDS, f'from {self._last_stamp} to {stamp} ns')
         if problem is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -52,28 +53,56 @@ class Row:
         return ''
 
 
-def declare(node: Node, table: Sequence[Row]) -> None:
-    """Declare a table's parameters; whole numbers given for floats are taken as floats, at start-up and later."""
-    floats = {row.name for row in table if isinstance(row.default, float | tuple)}
+def declare(node: Node, table: Sequence[Row]) -> dict[str, Any]:
+    """Declare a table's parameters and give their values; whole numbers are taken where floats are wanted."""
     # rclpy throws on an override of another type, and offers no public way to the overrides before declaring.
     overrides = node._parameter_overrides
-    for name in floats & overrides.keys():
+    for name in _floats(table) & overrides.keys():
         overrides[name] = _as_float(overrides[name])
+    values = {}
     for row in table:
         default = list(row.default) if isinstance(row.default, tuple) else row.default
-        value = node.declare_parameter(row.name, default, row.descriptor()).value
-        problem = row.problem(value)
+        try:
+            values[row.name] = node.declare_parameter(row.name, default, row.descriptor()).value
+        except ParameterException as error:
+            raise ValueError(str(error)) from None
+        problem = row.problem(values[row.name])
         if problem:
             raise ValueError(problem)
+    return values
+
+
+def follow(node: Node, table: Sequence[Row], values: dict[str, Any], problem: Callable[[dict[str, Any]], str],
+           apply: Callable[[dict[str, Any]], None]) -> None:
+    """Keep `values` current from now on.
+
+    `problem` says why changed values cannot be, or ''; `apply` puts them to use once they are set.
+    """
+    floats, rows = _floats(table), {row.name: row for row in table}
+
+    def validate(parameters: list[Parameter]) -> SetParametersResult:
+        changed = _changed(rows, parameters)
+        reasons = (rows[name].problem(value) for name, value in changed.items())
+        reason = next((reason for reason in reasons if reason), '') or problem(changed)
+        return SetParametersResult(successful=not reason, reason=reason)
+
+    def take(parameters: list[Parameter]) -> None:
+        changed = _changed(rows, parameters)
+        values.update(changed)
+        apply(changed)
+
     node.add_pre_set_parameters_callback(
         lambda parameters: [_as_float(p) if p.name in floats else p for p in parameters])
+    node.add_on_set_parameters_callback(validate)
+    node.add_post_set_parameters_callback(take)
 
 
-def problem_with(table: Sequence[Row], parameters: Sequence[Parameter]) -> str:
-    """The first problem among values about to be set, or ''."""
-    rows = {row.name: row for row in table}
-    problems = (rows[p.name].problem(p.value) for p in parameters if p.name in rows)
-    return next((problem for problem in problems if problem), '')
+def _changed(rows: dict[str, Row], parameters: Sequence[Parameter]) -> dict[str, Any]:
+    return {parameter.name: parameter.value for parameter in parameters if parameter.name in rows}
+
+
+def _floats(table: Sequence[Row]) -> set[str]:
+    return {row.name for row in table if isinstance(row.default, float | tuple)}
 
 
 def _as_float(parameter: Parameter) -> Parameter:

@@ -11,6 +11,11 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
+try:
+    from rclpy.experimental import EventsExecutor  # half the round trip of the other
+except ImportError:  # the first releases of Jazzy have none
+    EventsExecutor = SingleThreadedExecutor
+
 
 class Runnable(Protocol):
     """A node that knows when it is done and what to leave behind."""
@@ -32,14 +37,14 @@ def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> in
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda number, _: told.append(number))
     # rclpy's own handlers would end the context at once, before a node could send its last command.
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     try:
         try:
+            rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
             node = create()
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RuntimeError) as error:     # rclpy's own are the last kind
             print(f'{name}: {error}', file=sys.stderr)
             return 2
-        executor = SingleThreadedExecutor()
+        executor = EventsExecutor()
         executor.add_node(node)  # type: ignore[arg-type]
         while not told and not node.finished:
             executor.spin_once(timeout_sec=0.2)

@@ -1,5 +1,43 @@
 """Fixtures that several test files share."""
 
-from ros_domain import ros
+from __future__ import annotations
 
-__all__ = ['ros']
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_probe import Nodes, Probe
+
+from wcpg_ros.domain import Ros, taken_domain
+
+
+@pytest.fixture
+def ros(tmp_path: Path) -> Iterator[Ros]:
+    """Give a test its own domain and what it takes to run processes there."""
+    with taken_domain() as domain:
+        here = Ros(domain, tmp_path)
+        yield here
+        here.kill_all()
+
+
+@pytest.fixture
+def probe(ros: Ros) -> Iterator[Probe]:
+    """The test's own node in its domain."""
+    probe = Probe(ros)
+    yield probe
+    probe.close()
+
+
+@pytest.fixture
+def nodes(ros: Ros, tmp_path: Path, kernels: None) -> Nodes:
+    """The nodes under test, with the simulator compiled."""
+    return Nodes(ros, tmp_path)
+
+
+@pytest.fixture(scope='session')
+def kernels() -> None:
+    """Compile the simulator before any node has to answer in time."""
+    from sim_node.episode import Episode
+    from sim_node.scenario import load_scenario
+
+    Episode(load_scenario('left_turn')).warm_up()

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ros_domain import Ros, Running, eventually
+
+from wcpg_ros.domain import Ros, Running, eventually
 
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('rosbags', reason='needs the bags extra')

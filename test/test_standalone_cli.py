@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ros_domain import Ros, Running
+
+from wcpg_ros.domain import Ros, Running
 
 pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('ros2_standalone', reason='a ROS 2 distribution is used instead of standalone/')

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ros_domain import Ros, Running, eventually
+
+from wcpg_ros.domain import Ros, Running, eventually
 
 pytest.importorskip('ros2_standalone', reason='a ROS 2 distribution is used instead of standalone/')
 

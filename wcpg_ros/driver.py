@@ -34,7 +34,8 @@ class Driver:
         self._start = 0
         self._last: int | None = None
         self._command = 0.0
-        self.decided_at: int | None = None     # ns
+        self._decided_at: int | None = None    # ns
+        self.decisions = 0                     # so far
         self.alpha = 1.0                       # of the last decision
 
     def check_alpha(self, alpha: float) -> None:
@@ -43,18 +44,25 @@ class Driver:
         if not low <= alpha <= high:
             raise ModelError(f'alpha: this model takes {low:g} to {high:g}, got {alpha:g}')
 
+    def take_over(self, other: Driver) -> None:
+        """Go on where another driver is in the episode: hold its command until the next decision."""
+        self._start, self._last, self._command = other._start, other._last, other._command
+        self._decided_at = other._decided_at
+
     def act(self, stamp: int, ego: np.ndarray, others: np.ndarray, alpha: float) -> float:
         """The acceleration (m/s²) that answers the state at `stamp` (ns)."""
         if self._last is None or stamp < self._last or stamp - self._last >= EPISODE_JUMP:
-            self._start, self.decided_at = episode_start(stamp), None
+            self._start, self._decided_at = episode_start(stamp), None
         self._last = stamp
         elapsed = stamp - self._start
-        if self.decided_at is None or (elapsed % self._period == 0 and stamp != self.decided_at):
+        if self._decided_at is None or (elapsed % self._period == 0 and stamp != self._decided_at):
+            self._decided_at = None     # until this has succeeded; else the next state tries again
             seconds = elapsed // STEP_NANOSECONDS * STEP_SECONDS
             observe(self._geometry.segments, self._geometry.lanes, self._geometry.view, ego, others, len(others),
                     seconds, self._layout.time, self._observation)
             self._command = float(self._policy.act(self._observation, alpha))
-            self.alpha, self.decided_at = alpha, stamp
+            self.alpha, self._decided_at = alpha, stamp
+            self.decisions += 1
         return self._command
 
     def risk(self) -> Risk:

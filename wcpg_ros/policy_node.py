@@ -10,20 +10,19 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import AccelStamped
 from nav_msgs.msg import Odometry
-from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.parameter import Parameter
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import MultiDOFJointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
 from sim_node import cdr
-from sim_node.parameters import Row, declare, problem_with
+from sim_node.guards import Problem
+from sim_node.parameters import Row, declare, follow
+from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
 from wcpg_ros.conversions import Reading, read_odometry, read_vehicles
-from wcpg_ros.driver import Driver, load_driver
+from wcpg_ros.driver import load_driver
 from wcpg_ros.model_file import ModelError
 from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicles
 
@@ -41,8 +40,8 @@ PARAMETERS = (
 
 EGO, VEHICLES = 'ego/odometry', 'vehicles'
 RISK_FIELDS = ('stamp', 'alpha', 'mean', 'std', 'cvar')
-KEEP_ALL = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
-NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+WATCH_SECONDS = 0.05        # between two looks at the age of the state
+LAST_WORD_SECONDS = 0.5
 
 
 class PolicyNode(Node):
@@ -53,54 +52,50 @@ class PolicyNode(Node):
     and `/diagnostics` every second. Brakes when states are stale, when the policy fails, and when it is told to stop.
     """
 
+    finished = False     # there is always one more state to answer
+
     def __init__(self, **options: Any) -> None:
         super().__init__('wcpg', **options)
-        declare(self, PARAMETERS)
-        self._driver = load_driver(self._value('model'))
-        self._driver.check_alpha(self._value('alpha'))
-        self._next_driver: Driver | None = None
+        self._values = declare(self, PARAMETERS)
+        self._driver = load_driver(self._values['model'])
+        self._driver.check_alpha(self._values['alpha'])
+        self._next_driver = self._driver     # loaded when it was validated
         self._readings: dict[str, Reading] = {}
         self._last_stamp: int | None = None
         self._safety = Safety((EGO, VEHICLES), self._safety_settings())
         self._command_out = self.create_publisher(AccelStamped, 'ego/acceleration_command', KEEP_ALL)
         self._risk_out = self.create_publisher(Float64MultiArray, '~/risk', KEEP_ALL)
-        self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
         self.create_subscription(Odometry, EGO, self._take_odometry, NEWEST)
         self.create_subscription(MultiDOFJointState, VEHICLES, self._take_vehicles, NEWEST)
-        self.add_on_set_parameters_callback(self._validate)
-        self.add_post_set_parameters_callback(self._apply)
+        follow(self, PARAMETERS, self._values, self._problem_with, self._apply)
         # On the steady clock: a timer on simulated time never fires when the simulation has died.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(0.1, self._watch, clock=steady)
+        self.create_timer(WATCH_SECONDS, self._watch, clock=steady)
         self.create_timer(1.0, self._report, clock=steady)
-        self.get_logger().info(f'driving {self._driver.scenario} with {self._value("model")} at alpha '
-                               f'{self._value("alpha"):g}')
-
-    finished = False     # there is always one more state to answer
-
-    def _value(self, name: str) -> Any:
-        return self.get_parameter(name).value
+        self.get_logger().info(f'driving {self._driver.scenario} with {self._values["model"]} at alpha '
+                               f'{self._values["alpha"]:g}')
 
     # States in, commands out
 
     def _take_odometry(self, message: Odometry) -> None:
         reading = read_odometry(message)
         pose, twist = reading.poses[0], reading.twists[0]
-        problem = check_odometry(reading.frame, message.child_frame_id, pose[:3], pose[3:], twist[:3], twist[3:],
-                                 map_frame=self._value('map_frame'), body_frame=self._value('base_frame'))
-        self._offer(EGO, reading, problem)
+        self._offer(EGO, reading, check_odometry(
+            reading.frame, message.child_frame_id, pose[:3], pose[3:], twist[:3], twist[3:],
+            map_frame=self._values['map_frame'], body_frame=self._values['base_frame']))
 
     def _take_vehicles(self, message: MultiDOFJointState) -> None:
         reading = read_vehicles(message)
         poses, twists = reading.poses, reading.twists
-        problem = check_vehicles(reading.frame, reading.names, poses[:, :3], poses[:, 3:], twists[:, :3],
-                                 twists[:, 3:], map_frame=self._value('map_frame'))
-        self._offer(VEHICLES, reading, problem)
+        self._offer(VEHICLES, reading, check_vehicles(
+            reading.frame, reading.names, poses[:, :3], poses[:, 3:], twists[:, :3], twists[:, 3:],
+            map_frame=self._values['map_frame']))
 
-    def _offer(self, name: str, reading: Reading, problem: Any) -> None:
+    def _offer(self, name: str, reading: Reading, problem: Problem | None) -> None:
         if self._safety.inputs[name].offer(reading.stamp, problem):
             self._readings[name] = reading
-            if len({known.stamp for known in self._readings.values()}) == 1 and len(self._readings) == 2:
+            if len(self._readings) == 2 and self._readings[EGO].stamp == self._readings[VEHICLES].stamp:
                 self._drive(reading.stamp)
         self._tell()
 
@@ -108,18 +103,16 @@ class PolicyNode(Node):
         """Answer a state of which both parts have come."""
         seconds = 0.0 if self._last_stamp is None else (stamp - self._last_stamp) / 1e9
         self._last_stamp = stamp
-        pose = self._value('scene_pose')
-
-        def propose() -> float:
-            ego = in_scene(self._readings[EGO].states(), pose)[0]
-            others = in_scene(self._readings[VEHICLES].states(), pose)
-            return self._driver.act(stamp, ego, others, self._value('alpha'))
-
-        command = self._safety.command(propose, seconds)
+        decisions = self._driver.decisions
+        command = self._safety.command(lambda: self._propose(stamp), seconds)
         if command is not None:
             self._publish_command(stamp, command)
-            if self._driver.decided_at == stamp and self._risk_out.get_subscription_count():
-                self._publish_risk(stamp)
+        if self._driver.decisions > decisions and self._risk_out.get_subscription_count():
+            self._publish_risk(stamp)
+
+    def _propose(self, stamp: int) -> float:
+        ego, others = (in_scene(self._readings[name].states(), self._values['scene_pose']) for name in (EGO, VEHICLES))
+        return self._driver.act(stamp, ego[0], others, self._values['alpha'])
 
     def _watch(self) -> None:
         """Brake for as long as states are stale; the newest one's stamp is all there is to answer."""
@@ -133,10 +126,10 @@ class PolicyNode(Node):
         """Leave the brakes on."""
         if self._last_stamp is not None:
             self._publish_command(self._last_stamp, self._safety.stop())
-            self._command_out.wait_for_all_acked(Duration(seconds=0.5))
+            self._command_out.wait_for_all_acked(Duration(seconds=LAST_WORD_SECONDS))
 
     def _publish_command(self, stamp: int, acceleration: float) -> None:
-        self._command_out.publish(cdr.acceleration(stamp, self._value('base_frame'), acceleration))
+        self._command_out.publish(cdr.acceleration(stamp, self._values['base_frame'], acceleration))
 
     def _publish_risk(self, stamp: int) -> None:
         risk = self._driver.risk()
@@ -148,25 +141,23 @@ class PolicyNode(Node):
     # Parameters
 
     def _safety_settings(self) -> SafetySettings:
-        return SafetySettings(self._value('stale_after'), self._value('acceleration_limit'),
-                              self._value('jerk_limit') or None, self._value('failsafe_deceleration'))
+        values = self._values
+        return SafetySettings(values['stale_after'], values['acceleration_limit'], values['jerk_limit'] or None,
+                              values['failsafe_deceleration'])
 
-    def _validate(self, parameters: list[Parameter]) -> SetParametersResult:
-        changed = {parameter.name: parameter.value for parameter in parameters}
-        problem = problem_with(PARAMETERS, parameters)
+    def _problem_with(self, changed: dict[str, Any]) -> str:
         try:
-            if not problem and 'model' in changed:
-                self._next_driver = load_driver(changed['model'])
-            if not problem and {'alpha', 'model'} & changed.keys():
-                (self._next_driver or self._driver).check_alpha(changed.get('alpha', self._value('alpha')))
+            self._next_driver = load_driver(changed['model']) if 'model' in changed else self._driver
+            self._next_driver.check_alpha(changed.get('alpha', self._values['alpha']))
         except ModelError as error:
-            self._next_driver, problem = None, str(error)
-        return SetParametersResult(successful=not problem, reason=problem)
+            return str(error)
+        return ''
 
-    def _apply(self, parameters: list[Parameter]) -> None:
-        if self._next_driver is not None:
-            self._driver, self._next_driver = self._next_driver, None
-            self.get_logger().info(f'driving {self._driver.scenario} with {self._value("model")}')
+    def _apply(self, changed: dict[str, Any]) -> None:
+        if 'model' in changed:
+            self._next_driver.take_over(self._driver)
+            self._driver = self._next_driver
+            self.get_logger().info(f'driving {self._driver.scenario} with {changed["model"]}')
         self._safety.change(self._safety_settings())
 
     # Words
@@ -180,7 +171,7 @@ class PolicyNode(Node):
         level = {Safety.DRIVING: DiagnosticStatus.OK, Safety.WAITING: DiagnosticStatus.WARN}.get(
             mode, DiagnosticStatus.ERROR)
         status = DiagnosticStatus(name='wcpg: policy', hardware_id='policy', level=level, message=mode)
-        values = {'alpha': self._value('alpha'), 'model': self._value('model'), **self._safety.status()}
+        values = {'alpha': self._values['alpha'], 'model': self._values['model'], **self._safety.status()}
         status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()

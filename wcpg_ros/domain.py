@@ -1,4 +1,4 @@
-"""A ROS domain of its own for each test, and processes in it that do not outlive the test.
+"""A ROS domain of one's own, and processes in it that do not outlive it.
 
 Domains 1 to 101 keep every DDS port below the ephemeral ones. They are taken in turn and under a file lock, so that
 two test runs on one machine never share one and a domain rests after a test that killed processes in it.
@@ -19,8 +19,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 DOMAINS = 101
 LOCKS = Path(tempfile.gettempdir(), f'wcpg_ros_domains_{os.getuid()}')
@@ -60,18 +58,36 @@ def ros_environment(domain: int) -> dict[str, str]:
     return environment
 
 
+@contextlib.contextmanager
+def surroundings(environment: dict[str, str]) -> Iterator[None]:
+    """Give this process the environment of the domain's processes, for the nodes in it."""
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def ros2_command() -> str:
+    """The ros2 command: of this environment, or else of the distribution that was sourced."""
+    own = Path(sys.executable).with_name('ros2')
+    return str(own) if own.exists() else 'ros2'
+
+
 def eventually(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     """Return what a condition gives once it holds; fail when it does not in time."""
     end = time.monotonic() + seconds
     while not (result := condition()):
         if time.monotonic() > end:
-            pytest.fail(f'not within {seconds} s: {what}')
+            raise AssertionError(f'not within {seconds} s: {what}')
         time.sleep(POLL)
     return result
 
 
 class Running:
-    """A process whose output can be waited for; it leads a group, and is killed with it at the end of the test."""
+    """A process whose output can be waited for; it leads a group of its own."""
 
     def __init__(self, cmd: list[str], environment: dict[str, str], output: Path, **options: Any) -> None:
         self._output = output
@@ -93,9 +109,9 @@ class Running:
             if match is not None:
                 return match
             if over is not None:
-                pytest.fail(f'ended with {over} and never said {pattern!r}:\n{self.text}')
+                raise AssertionError(f'ended with {over} and never said {pattern!r}:\n{self.text}')
             if time.monotonic() > end:
-                pytest.fail(f'did not say {pattern!r} within {seconds} s:\n{self.text}')
+                raise AssertionError(f'did not say {pattern!r} within {seconds} s:\n{self.text}')
             time.sleep(POLL)
 
     def signal(self, signum: signal.Signals) -> None:
@@ -107,11 +123,11 @@ class Running:
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            pytest.fail(f'did not end within {seconds} s:\n{self.text}')
+            raise AssertionError(f'did not end within {seconds} s:\n{self.text}') from None
 
 
 class Ros:
-    """Starts processes in the test's domain."""
+    """Starts processes in one domain."""
 
     def __init__(self, domain: int, folder: Path) -> None:
         self.domain = domain
@@ -131,13 +147,12 @@ class Ros:
 
     def ros2(self, *arguments: str | Path, **options: Any) -> Running:
         """Start a ros2 command."""
-        return self.start(Path(sys.executable).with_name('ros2'), *arguments, **options)
+        return self.start(ros2_command(), *arguments, **options)
 
     def run_ros2(self, *arguments: str | Path, seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
         """Run a ros2 command to its end."""
-        return subprocess.run([str(Path(sys.executable).with_name('ros2')), *map(str, arguments)],
-                              env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=seconds)
+        return subprocess.run([ros2_command(), *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=seconds)
 
     def kill_all(self) -> None:
         """Leave nothing running."""
@@ -145,12 +160,3 @@ class Ros:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(running.process.pid, signal.SIGKILL)
             running.process.wait()
-
-
-@pytest.fixture
-def ros(tmp_path: Path) -> Iterator[Ros]:
-    """Give a test its own domain and what it takes to run processes there."""
-    with taken_domain() as domain:
-        here = Ros(domain, tmp_path)
-        yield here
-        here.kill_all()

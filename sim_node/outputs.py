@@ -1,0 +1,95 @@
+"""All that the simulator node publishes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import TransformStamped
+from nav_msgs.msg import Odometry
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import MultiDOFJointState
+from visualization_msgs.msg import MarkerArray
+
+from sim_node import cdr, markers
+from sim_node.episode import Episode
+from sim_node.episode_result import EpisodeResult
+from sim_node.node_settings import BASE_FRAME, FRAME
+from sim_node.qos import DIAGNOSTICS, KEEP_ALL, LATCHED
+
+try:
+    from tf2_msgs.msg import TFMessage
+except ImportError:     # there is no wheel of it: only a ROS 2 distribution has /tf
+    TFMessage = None
+
+
+class Outputs:
+    """The publishers, and what each of them says of an episode."""
+
+    def __init__(self, node: Node) -> None:
+        self._clock = node.create_publisher(Clock, '/clock', KEEP_ALL)
+        self._odometry = node.create_publisher(Odometry, 'ego/odometry', KEEP_ALL)
+        self._vehicles = node.create_publisher(MultiDOFJointState, 'vehicles', KEEP_ALL)
+        self._markers = node.create_publisher(MarkerArray, 'vehicles/markers', KEEP_ALL)
+        self._results = node.create_publisher(DiagnosticArray, '~/episode', LATCHED)
+        self._diagnostics = node.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
+        self._tf = None if TFMessage is None else node.create_publisher(TFMessage, '/tf', KEEP_ALL)
+        self._shown: set[str] = set()
+
+    def state(self, episode: Episode) -> None:
+        """Where everybody is now."""
+        names = episode.names
+        self._clock.publish(cdr.clock(episode.stamp))
+        self._odometry.publish(cdr.odometry(episode.stamp, FRAME, BASE_FRAME, episode.ego))
+        self._vehicles.publish(cdr.vehicles(episode.stamp, FRAME, names, episode.others))
+        if self._markers.get_subscription_count():
+            self._markers.publish(markers.vehicle_markers(
+                _time(episode.stamp), FRAME, episode.scenario, episode.ego, names, episode.others,
+                self._shown - set(names)))
+            self._shown = set(names)
+        if self._tf is not None and self._tf.get_subscription_count():
+            self._tf.publish(TFMessage(transforms=[_transform(episode)]))
+
+    def road(self, episode: Episode) -> None:
+        """The lanes and ego's route, for those who look on."""
+        if self._markers.get_subscription_count():
+            self._markers.publish(markers.road_markers(_time(episode.stamp), FRAME, episode.scenario))
+
+    def result(self, result: EpisodeResult) -> None:
+        """How an episode ended."""
+        level = DiagnosticStatus.OK if result.outcome == 'success' else DiagnosticStatus.WARN
+        self._results.publish(_status(result.end, 'sim: episode', level, result.outcome, result.texts()))
+
+    def health(self, episode: Episode, level: bytes, message: str, values: dict[str, Any]) -> None:
+        """How the simulation itself is doing."""
+        self._diagnostics.publish(_status(episode.stamp, 'sim: simulation', level, message, values))
+
+    def wait_until_received(self, seconds: float) -> None:
+        """Give everybody reachable the time to get the last messages."""
+        for publisher in (self._results, self._vehicles, self._odometry):
+            publisher.wait_for_all_acked(Duration(seconds=seconds))
+
+
+def _time(nanoseconds: int) -> Time:
+    return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
+
+
+def _status(stamp: int, name: str, level: bytes, message: str, values: dict[str, Any]) -> DiagnosticArray:
+    status = DiagnosticStatus(name=name, hardware_id='simulation', level=level, message=message)
+    status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+    array = DiagnosticArray(status=[status])
+    array.header.stamp = _time(stamp)
+    return array
+
+
+def _transform(episode: Episode) -> TransformStamped:
+    x, y, heading, _ = map(float, episode.ego)
+    transform = TransformStamped(child_frame_id=BASE_FRAME)
+    transform.header.stamp, transform.header.frame_id = _time(episode.stamp), FRAME
+    transform.transform.translation.x, transform.transform.translation.y = x, y
+    transform.transform.rotation.z, transform.transform.rotation.w = math.sin(heading / 2), math.cos(heading / 2)
+    return transform
