@@ -8,12 +8,20 @@ BIN    := $(VENV)/bin
 HAVE_ROS    := $(shell $(PYTHON) -c 'import rclpy' 2>/dev/null && echo yes)
 HAVE_LAUNCH := $(shell $(PYTHON) -c 'import launch_ros' 2>/dev/null && echo yes)
 VENV_FLAGS  := $(if $(HAVE_ROS),--system-site-packages)
-PACKAGES    := --editable '.$(if $(HAVE_ROS),,[ros,bags])' $(if $(HAVE_LAUNCH),,--editable ./standalone)
+# By path, not by setuptools' import hooks: those lose against the folder launch/ here, which Python takes for a package.
+EDITABLE    := --config-settings editable_mode=compat --editable
+PACKAGES    := $(EDITABLE) '.$(if $(HAVE_ROS),,[ros,bags])' $(if $(HAVE_LAUNCH),,--editable ./standalone)
 
 .PHONY: demo test lint clean
 
+# A distribution's own `ros2` finds packages that colcon has built, ours those that are installed in .venv.
 demo: $(VENV)/.drive
-	$(BIN)/python -m wcpg_ros.evaluate --scenario left_turn --controller gap:3.0 --episodes 1000
+ifdef HAVE_LAUNCH
+	colcon build --packages-select wcpg_ros
+	. install/setup.sh && PYTHONPATH="$(CURDIR)/$(wildcard $(VENV)/lib/python3*/site-packages):$$PYTHONPATH" ros2 launch wcpg_ros left_turn.launch.py
+else
+	$(BIN)/ros2 launch wcpg_ros left_turn.launch.py
+endif
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest
@@ -29,7 +37,7 @@ $(VENV)/.drive: setup.py standalone/setup.py
 
 $(VENV)/.test: $(VENV)/.drive
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable '.[gym,pictures,train,baselines,bags,test]'
+	$(BIN)/pip install --quiet $(EDITABLE) '.[gym,pictures,train,baselines,bags,test]'
 	touch $@
 
 clean:

@@ -37,16 +37,19 @@ EXTRAS = {
     'gym': ['gymnasium>=1.0,<2'],                    # the environments other libraries can learn on
     'pictures': ['pillow>=10.1,<13', 'matplotlib>=3.8,<4'],   # bird's-eye views; charts
     'train': [
-        'torch==2.13.0',             # the learner; any other spelling pulls gigabytes
-        'scipy>=1.11,<2',            # normal quantiles for whole minibatches, statistics
+        'scipy>=1.11,<2',            # the BLAS that compiled updates call, statistics
+        'threadpoolctl>=3.1,<4',     # keeps that BLAS on one thread: matrices this small are slower on two
         'tensorboard>=2.16,<3',      # training curves
         'onnx>=1.16,<2',             # optional export of a policy
     ],
     'bags': ['rosbags>=0.11,<0.12', 'mcap>=1.6,<2'],   # read rosbag2; write it so that a kill loses little
-    'baselines': ['stable-baselines3>=2.4,<3'],        # DDPG and PPO
-    'bench': ['libsumo>=1.20,<2', 'highway-env>=1.10,<2'],    # the simulators we measure against
+    # DDPG and PPO; any other spelling of torch pulls gigabytes.
+    'baselines': ['stable-baselines3>=2.4,<3', 'torch==2.13.0'],
+    # The simulators we measure against; eclipse-sumo brings netconvert, which makes libsumo's networks.
+    'bench': ['libsumo>=1.20,<2', 'eclipse-sumo>=1.20,<2', 'highway-env>=1.10,<2'],
     'test': [
         'pytest>=8,<10',
+        'torch==2.13.0',             # autograd, to check the hand-written gradients against
         'hypothesis>=6.100,<7',      # property-based tests
         'onnxruntime>=1.17,<2',      # the exported policy, run by somebody else's code
         'ruff>=0.8,<1',
@@ -80,6 +83,7 @@ setup(
     entry_points={
         'console_scripts': [
             'evaluate = wcpg_ros.evaluate:main',
+            'train = wcpg_ros.train:main',
             'render = wcpg_ros.render:main',
             'sim = sim_node.node:main',
             'wcpg = wcpg_ros.policy_node:main',

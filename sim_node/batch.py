@@ -50,6 +50,7 @@ class Batch:
         self.ego = np.zeros((self.n, 4))                  # x, y, heading, speed
         self.others = np.zeros((self.n, vehicles, 4))     # the same of those who drive, in the order of their numbers
         self.counts = np.zeros(self.n, np.int64)          # how many rows of `others` are filled
+        self._drivers = np.zeros(vehicles, np.int64)      # room for one scene's numbers of those who drive
         self._accelerations = np.zeros(self.n)
         self._observation = np.zeros((self.n, self.observation_size), np.float32)
         self._final = np.zeros_like(self._observation)
@@ -58,8 +59,8 @@ class Batch:
                        self.geometry.view, self.scenes, self.cars, self.ego, self.others, self.counts)
         # What a rule may know of the scenes: constants, tables, and the plain states of everybody.
         self.seen = (*self._world[:4], self.ego, self.others, self.counts)
-        self._result = StepResult(self._observation, self._final,
-                                  *(self._results[name] for name in ('reward', 'done', 'outcome', 'steps', 'seed', 'hit')))
+        self._result = StepResult(self._observation, self._final, *(
+            self._results[name] for name in ('reward', 'done', 'outcome', 'steps', 'seed', 'hit')))
         self._ready = False
 
     def reset(self, seeds: np.ndarray | list[int] | int, stride: int | None = None) -> np.ndarray:
@@ -81,8 +82,8 @@ class Batch:
         if given.shape != (self.n,) and not (self.n == 1 and given.size == 1):
             raise SettingsError(f'accelerations: expected shape ({self.n},), got {given.shape}')
         self._accelerations[:] = given
-        culprit = stepper.step_batch(*self._world, self._accelerations, repeat, self.auto_reset, self._observation,
-                                     self._final, self._results)
+        culprit = stepper.step_batch(*self._world, self._drivers, self._accelerations, repeat, self.auto_reset,
+                                     self._observation, self._final, self._results)
         if culprit >= 0:
             raise SettingsError(
                 f'accelerations[{culprit}]: expected a finite number, got {self._accelerations[culprit]}')

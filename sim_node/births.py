@@ -36,7 +36,7 @@ def begin_episode(p, segments, lanes, scene, cars):
     arrival = p.traffic_first_arrival_0 + uniform(births, 0) * (p.traffic_first_arrival_1 - p.traffic_first_arrival_0)
     # Several lanes with one chance each per step: the time to the next attempt in any of them is geometric.
     missed = (1.0 - p.traffic_spawn_rate) ** lane_count
-    born = 0.0
+    attempt, last_attempt = 0, int(p.traffic_last_birth / STEP_SECONDS)
     for k in range(cars.shape[0]):
         car = cars[k]
         u_time, u_lane, u_speed = uniform(births, 3 * k + 1), uniform(births, 3 * k + 2), uniform(births, 3 * k + 3)
@@ -45,15 +45,16 @@ def begin_episode(p, segments, lanes, scene, cars):
             lane = 0
             while lane < lane_count - 1 and u_lane >= p.platoon_share[lane]:
                 lane += 1
+            # Born so as to arrive in time; one who should have been born earlier is under way already.
             birth = arrival - lanes[lane, LANE_APPROACH] / car.desired
+            car.birth, car.start = max(math.ceil(birth / STEP_SECONDS), 0), max(-birth, 0.0) * car.desired
+            car.status = WAITING
             arrival += p.traffic_arrival_gap_0 + u_time * (p.traffic_arrival_gap_1 - p.traffic_arrival_gap_0)
         else:
             lane = min(int(u_lane * lane_count), lane_count - 1)
-            born += STEP_SECONDS * math.ceil(math.log(1.0 - u_time) / math.log(missed)) if missed < 1.0 else 1e9
-            birth = born
-        car.birth = max(int(math.ceil(birth / STEP_SECONDS)), 0) if birth < 1e6 else 1000000
-        car.start = max(-birth, 0.0) * car.desired
-        car.status = WAITING if k < platoon or birth <= p.traffic_last_birth else DROPPED
+            attempt += math.ceil(math.log(1.0 - u_time) / math.log(missed)) if missed < 1.0 else last_attempt + 1
+            car.birth, car.start = attempt, 0.0
+            car.status = WAITING if attempt <= last_attempt else DROPPED
         car.lane, car.target, car.change, car.rest = lane, lane, 0.0, 0.0
         u_temper = uniform(tempers, 2 * k)
         if u_temper < p.temper_mix_0:

@@ -24,7 +24,7 @@ from sim_node.observation import (
     LANE_OFFSET,
     LANE_REACH,
 )
-from sim_node.roads import LENGTH, START, locate, project, segment_rows
+from sim_node.roads import HEADING, LENGTH, START, locate, project, segment_rows
 from sim_node.scenario import Ego, Path2D, Road, Scenario, Vehicle
 from sim_node.settings import check
 
@@ -91,8 +91,9 @@ def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Ge
     enter = float(meeting[:, EGO_ENTERS].min())
     born = meeting[0]
     x, y, heading = locate(segments, int(born[LANE_FIRST]), int(born[LANE_LAST]), 0.0, born[LANE_OFFSET])
+    middle = 0.5 * (segments[0, HEADING] + segments[ego_last, HEADING])
     return Geometry(
-        segments=segments, lanes=table, view=np.array([ego.sight, 2.0 * vehicle.length, x, y, heading]),
+        segments=segments, lanes=table, view=np.array([ego.sight, 2.0 * vehicle.length, x, y, heading, middle]),
         roads=tuple(extents), ego_first=0, ego_last=ego_last, stop_line=enter - ego.stop_margin,
         conflict_enter=enter, conflict_leave=float(meeting[:, EGO_LEAVES].max()),
     )

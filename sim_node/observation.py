@@ -31,9 +31,9 @@ STATE_X, STATE_Y, STATE_HEADING, STATE_SPEED = range(4)
 LANE_FIRST, LANE_LAST, LANE_OFFSET, LANE_REACH, LANE_CONFLICT, LANE_JOINED, \
     EGO_ENTERS, EGO_LEAVES, LANE_ENTERS, LANE_LEAVES = range(10)
 
-# What else `observe` must know of a scene: how far ego sees, how far ahead a vehicle counts as gone, and the pose
-# that an empty slot shows.
-VIEW_SIGHT, VIEW_AHEAD, VIEW_X, VIEW_Y, VIEW_HEADING = range(5)
+# What else `observe` must know of a scene: how far ego sees, how far ahead a vehicle counts as gone, the pose that an
+# empty slot shows, and the heading in the middle of ego's route.
+VIEW_SIGHT, VIEW_AHEAD, VIEW_X, VIEW_Y, VIEW_HEADING, VIEW_EGO_HEADING = range(6)
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,33 @@ class Layout:
         return 4 + 4 * self.vehicles + int(self.time)
 
 
+def near(heading, middle):
+    """The same heading within half a turn of another: a message may carry it with a full turn more or less."""
+    return heading if -math.pi <= heading - middle < math.pi else middle + wrap(heading - middle)
+
+
 def conflict_lane(segments, lanes, x, y, heading):
-    """The lane of a vehicle among those that ego's route meets, and its arc length there: (lane or -1, s)."""
-    best, best_s, best_distance = -1, 0.0, 1e9
+    """The lane of a vehicle among those that ego's route meets: (lane or -1, arc length, plain heading)."""
+    best, best_s, best_heading, best_distance = -1, 0.0, heading, 1e9
+    road, s, lateral, tangent = -1, 0.0, 0.0, 0.0
     for lane in range(lanes.shape[0]):
         if lanes[lane, LANE_CONFLICT] == 0.0:
             continue
-        first, last = int(lanes[lane, LANE_FIRST]), int(lanes[lane, LANE_LAST])
-        _, s, lateral, tangent = project(segments, first, last, first, x, y)
+        first = int(lanes[lane, LANE_FIRST])
+        if first != road:    # lanes of one road share its path
+            road = first
+            _, s, lateral, tangent = project(segments, first, int(lanes[lane, LANE_LAST]), first, x, y)
         distance = abs(lateral - lanes[lane, LANE_OFFSET])
         if distance < min(best_distance, lanes[lane, LANE_REACH]) and abs(wrap(heading - tangent)) < 1.0:
-            best, best_s, best_distance = lane, s, distance
-    return best, best_s
+            best, best_s, best_heading, best_distance = lane, s, near(heading, tangent), distance
+    return best, best_s, best_heading
 
 
 def observe(segments, lanes, view, ego, others, count, elapsed, with_time, out):
     """Fill `out` with the observation of `ego` among the first `count` rows of `others` (x, y, heading, speed)."""
     x, y = ego[STATE_X], ego[STATE_Y]
     end = out.shape[0] - 1 if with_time else out.shape[0]
-    out[0], out[1], out[2], out[3] = x, y, ego[STATE_HEADING], ego[STATE_SPEED]
+    out[0], out[1], out[2], out[3] = x, y, near(ego[STATE_HEADING], view[VIEW_EGO_HEADING]), ego[STATE_SPEED]
     for slot in range(4, end, 4):
         out[slot], out[slot + 1] = view[VIEW_X] - x, view[VIEW_Y] - y
         out[slot + 2], out[slot + 3] = view[VIEW_HEADING], 0.0
@@ -83,8 +91,8 @@ def observe(segments, lanes, view, ego, others, count, elapsed, with_time, out):
         if distance > view[VIEW_SIGHT]:
             continue
         speed = others[row, STATE_SPEED]
-        lane, s = conflict_lane(segments, lanes, others[row, STATE_X], others[row, STATE_Y],
-                                others[row, STATE_HEADING])
+        lane, s, heading = conflict_lane(segments, lanes, others[row, STATE_X], others[row, STATE_Y],
+                                         others[row, STATE_HEADING])
         if lane < 0 or s > lanes[lane, LANE_LEAVES]:
             continue
         if lanes[lane, LANE_JOINED] != 0.0 and speed >= ego[STATE_SPEED]:
@@ -100,5 +108,5 @@ def observe(segments, lanes, view, ego, others, count, elapsed, with_time, out):
         for shift in range(min(filled, end - 4), slot, -4):
             for k in range(4):
                 out[shift + k] = out[shift - 4 + k]
-        out[slot], out[slot + 1], out[slot + 2], out[slot + 3] = dx, dy, others[row, STATE_HEADING], speed
+        out[slot], out[slot + 1], out[slot + 2], out[slot + 3] = dx, dy, heading, speed
         filled = min(filled + 4, end)

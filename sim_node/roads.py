@@ -34,7 +34,9 @@ def segment_rows(start: Sequence[float], pieces: Sequence[tuple[float, float]]) 
 
 def wrap(angle):
     """The same angle in [-pi, pi)."""
-    return (angle + math.pi) % (2.0 * math.pi) - math.pi
+    shifted = angle + math.pi
+    # Nearly every angle is in range already, where the slow remainder would give back what it was given.
+    return (shifted if 0.0 <= shifted < 2.0 * math.pi else shifted % (2.0 * math.pi)) - math.pi
 
 
 def project(segments, first, last, guess, x, y):

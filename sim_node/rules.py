@@ -103,8 +103,8 @@ def rule(p, segments, lanes, view, ego, others, count, kind, threshold):
         if dx * dx + dy * dy > view[VIEW_SIGHT] * view[VIEW_SIGHT]:
             continue
         other_speed = others[row, STATE_SPEED]
-        lane, other_s = conflict_lane(segments, lanes, others[row, STATE_X], others[row, STATE_Y],
-                                      others[row, STATE_HEADING])
+        lane, other_s, _ = conflict_lane(segments, lanes, others[row, STATE_X], others[row, STATE_Y],
+                                         others[row, STATE_HEADING])
         if lane < 0:
             continue
         if kind == GAP:

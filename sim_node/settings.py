@@ -40,21 +40,24 @@ def from_mapping(kind: type[T], values: object, where: str) -> T:
 
 
 def replaced(settings: T, changes: Mapping[str, Any], where: str) -> T:
-    """Settings with some changed; nested ones are given by dotted names (`traffic.spawn_rate`)."""
+    """Settings with some changed, all at once; nested ones are given by dotted names (`traffic.spawn_rate`)."""
+    hints = typing.get_type_hints(type(settings))
+    changed: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
         head, _, rest = name.partition('.')
-        fields = [field.name for field in dataclasses.fields(settings)]  # type: ignore[arg-type]
-        if head not in fields:
-            raise SettingsError(f'{where}: unknown setting {head!r}; {choices(fields)}')
-        inner = getattr(settings, head)
+        if head not in hints:
+            raise SettingsError(f'{where}: unknown setting {head!r}; {choices(hints)}')
         if rest:
-            if not dataclasses.is_dataclass(inner):
-                raise SettingsError(f'{where}: {head!r} holds no further settings')
-            changed = replaced(inner, {rest: value}, f'{where}.{head}')
+            nested.setdefault(head, {})[rest] = value
         else:
-            changed = _convert(typing.get_type_hints(type(settings))[head], value, f'{where}.{head}')
-        settings = dataclasses.replace(settings, **{head: changed})  # type: ignore[type-var]
-    return settings
+            changed[head] = _convert(hints[head], value, f'{where}.{head}')
+    for head, inner_changes in nested.items():
+        inner = changed.get(head, getattr(settings, head))
+        if not dataclasses.is_dataclass(inner):
+            raise SettingsError(f'{where}: {head!r} holds no further settings')
+        changed[head] = replaced(inner, inner_changes, f'{where}.{head}')
+    return dataclasses.replace(settings, **changed)  # type: ignore[type-var]
 
 
 def check(condition: bool, where: str, problem: str) -> None:
@@ -71,6 +74,10 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return _convert(next(a for a in arguments if a is not type(None)), value, where)
     if dataclasses.is_dataclass(hint):
         return value if isinstance(value, hint) else from_mapping(hint, value, where)  # type: ignore[arg-type]
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise SettingsError(f'{where}: unknown choice {value!r}; {choices(arguments)}')
+        return value
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise SettingsError(f'{where}: expected a list, got {value!r}')
@@ -83,7 +90,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return {str(key): _convert(arguments[1], item, f'{where}.{key}') for key, item in value.items()}
     if hint is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise SettingsError(f'{where}: expected a finite number, got {value!r}')
+            hint = ' (YAML reads 1e-4 as text: write 1.0e-4)' if isinstance(value, str) else ''
+            raise SettingsError(f'{where}: expected a finite number, got {value!r}{hint}')
         return float(value)
     if hint is Any:
         return value

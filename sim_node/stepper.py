@@ -7,15 +7,15 @@ import math
 from sim_node.births import bear, begin_episode
 from sim_node.compiled import compiled, kernel
 from sim_node.geometry import LANE_END
-from sim_node.observation import conflict_lane, observe
+from sim_node.observation import conflict_lane, near, observe
 from sim_node.rewards import episode_reward
 from sim_node.roads import bend_speed, project, wrap
 from sim_node.scenario import STEP_SECONDS
 from sim_node.state import COLLISION, DRIVING, GONE, RUNNING, SUCCESS, TIMEOUT
-from sim_node.traffic import bicycle, decide, move, stanley
+from sim_node.traffic import bicycle, decide, move, stanley, who_drives
 from sim_node.vehicles import overlap
 
-wrap, project, bend_speed, conflict_lane, observe = compiled(wrap, project, bend_speed, conflict_lane, observe)
+wrap, project, bend_speed, _, _, observe = compiled(wrap, project, bend_speed, near, conflict_lane, observe)
 overlap, episode_reward = compiled(overlap, episode_reward)
 
 
@@ -41,14 +41,15 @@ def move_ego(p, segments, scene, acceleration):
     scene.acceleration = (scene.speed - before) / STEP_SECONDS
 
 
-def step_scene(p, segments, lanes, scene, cars, acceleration):
+def step_scene(p, segments, lanes, scene, cars, drivers, acceleration):
     """One step of 0.1 s: the drivers decide, everybody moves, the newborn enter, the referee looks."""
-    decide(p, segments, lanes, scene, cars)
-    for k in range(cars.shape[0]):
-        if cars[k].status == DRIVING:
-            move(p, segments, lanes, cars[k])
-            if cars[k].s > lanes[cars[k].lane, LANE_END]:
-                cars[k].status = GONE
+    under_way = drivers[:who_drives(cars, drivers)]
+    decide(p, segments, lanes, scene, cars, under_way)
+    for k in under_way:
+        car = cars[k]
+        move(p, segments, lanes, car)
+        if car.s > lanes[car.lane, LANE_END]:
+            car.status = GONE
     move_ego(p, segments, scene, acceleration)
     scene.step += 1
     bear(p, segments, lanes, scene, cars)
@@ -57,7 +58,7 @@ def step_scene(p, segments, lanes, scene, cars, acceleration):
     for k in range(cars.shape[0]):
         car = cars[k]
         dx, dy = car.x - scene.x, car.y - scene.y
-        if (car.status == DRIVING and dx * dx + dy * dy < length * length + width * width
+        if (dx * dx + dy * dy < length * length + width * width and car.status == DRIVING
                 and overlap(dx, dy, cos_ego, sin_ego, length, width,
                             math.cos(car.heading), math.sin(car.heading), length, width)):
             scene.outcome, scene.hit = COLLISION, k
@@ -73,10 +74,9 @@ def gather(cars, others):
     count = 0
     for k in range(cars.shape[0]):
         car = cars[k]
-        if car.status == DRIVING:
-            others[count, 0], others[count, 1] = car.x, car.y
-            others[count, 2], others[count, 3] = car.heading, car.speed
-            count += 1
+        others[count, 0], others[count, 1] = car.x, car.y
+        others[count, 2], others[count, 3] = car.heading, car.speed
+        count += car.status == DRIVING    # the next one overwrites the row of one who does not
     return count
 
 
@@ -101,8 +101,8 @@ def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, counts
 
 
 @kernel
-def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, accelerations, repeat, auto_reset,
-               observations, finals, results):
+def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, drivers, accelerations, repeat,
+               auto_reset, observations, finals, results):
     """Hold each acceleration for `repeat` steps or until the episode ends; begin the next one where it has.
 
     Gives the number of a scene whose acceleration is not finite, before anything has moved, or -1.
@@ -115,7 +115,7 @@ def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts,
         scene, result = scenes[i], results[i]
         for _ in range(repeat):
             if scene.outcome == RUNNING:
-                step_scene(p, segments, lanes, scene, cars[i], accelerations[i])
+                step_scene(p, segments, lanes, scene, cars[i], drivers, accelerations[i])
         done = scene.outcome != RUNNING
         result.reward = episode_reward(scene.outcome, scene.step, p.reward_success, p.reward_bonus, p.reward_decay,
                                        p.reward_collision, p.reward_timeout) if done else 0.0

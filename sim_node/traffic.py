@@ -87,8 +87,17 @@ def consider_lane_change(p, lanes, scene, cars, k, gap, leader_speed, ego_road_s
             return
 
 
-def decide(p, segments, lanes, scene, cars):
-    """Set every driver's acceleration for this step, from the states of now."""
+def who_drives(cars, drivers):
+    """Fill `drivers` with the numbers of those who drive, in order; gives how many they are."""
+    count = 0
+    for k in range(cars.shape[0]):
+        drivers[count] = k    # stays only if k drives: a branch here would be guessed wrongly too often
+        count += cars[k].status == DRIVING
+    return count
+
+
+def decide(p, segments, lanes, scene, cars, drivers):
+    """Set the acceleration of all `drivers` for this step, from the states of now."""
     threatened = committed(p, scene)
     dt = STEP_SECONDS
     limit = p.vehicle_acceleration_limit
@@ -103,14 +112,12 @@ def decide(p, segments, lanes, scene, cars):
                 ego_lane = lane
                 ego_joined = abs(lateral - lanes[lane, LANE_OFFSET]) < p.temper_joined
 
-    for k in range(cars.shape[0]):
+    for k in drivers:
         car = cars[k]
-        if car.status != DRIVING:
-            continue
         gap, leader_speed = _NOBODY, _NOBODY
-        for j in range(cars.shape[0]):
+        for j in drivers:
             other = cars[j]
-            if j == k or other.status != DRIVING or other.s < car.s or (other.s == car.s and j > k):
+            if j == k or other.s < car.s or (other.s == car.s and j > k):
                 continue
             if ((in_lane(other, car.lane) or in_lane(other, car.target))
                     and other.s - car.s - p.vehicle_length < gap):
@@ -156,17 +163,17 @@ def reacts(p, lanes, scene, car, ego_lane, ego_road_s):
 
 def move(p, segments, lanes, car):
     """Steer along the lane, or along the planned trajectory into the next one, and move on by one step."""
-    offset, slope = lanes[car.lane, LANE_OFFSET], 0.0
+    offset, bearing = lanes[car.lane, LANE_OFFSET], 0.0
     first, last = int(lanes[car.lane, LANE_FIRST]), int(lanes[car.lane, LANE_LAST])
     if car.target != car.lane:
         across = lanes[car.target, LANE_OFFSET] - offset
         # The reference is where the front axle is, a little ahead of the centre that `change` counts.
         share, steepness = lane_change_offset((car.change + p.vehicle_front_axle) / car.change_length)
-        offset, slope = offset + across * share, across * steepness / car.change_length
+        offset, bearing = offset + across * share, math.atan(across * steepness / car.change_length)
     ahead_x = car.x + p.vehicle_front_axle * math.cos(car.heading)
     ahead_y = car.y + p.vehicle_front_axle * math.sin(car.heading)
     _, _, lateral, tangent = project(segments, first, last, car.row, ahead_x, ahead_y)
-    steering = stanley(lateral - offset, wrap(car.heading - tangent - math.atan(slope)), car.speed,
+    steering = stanley(lateral - offset, wrap(car.heading - tangent - bearing), car.speed,
                        p.vehicle_stanley_gain, p.vehicle_stanley_softening, p.vehicle_steering_limit)
     travelled = car.speed * STEP_SECONDS
     car.x, car.y, car.heading, car.speed = bicycle(
@@ -180,5 +187,5 @@ def move(p, segments, lanes, car):
             car.lane, car.change, car.rest = car.target, 0.0, p.driver_lane_change_pause
 
 
-in_lane, committed, lane_is_free, consider_lane_change, reacts, decide, move = compiled(
-    in_lane, committed, lane_is_free, consider_lane_change, reacts, decide, move)
+in_lane, committed, lane_is_free, consider_lane_change, reacts, who_drives, decide, move = compiled(
+    in_lane, committed, lane_is_free, consider_lane_change, reacts, who_drives, decide, move)

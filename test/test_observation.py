@@ -68,6 +68,18 @@ def test_a_vehicle_changing_into_the_merge_lane_is_seen_before_it_is_there() -> 
     assert look('merge', ego, [(-20.0, 0.8, -0.05, 12.0)])[4] == pytest.approx(-20.0)
 
 
+def test_a_heading_with_a_full_turn_more_or_less_is_the_same_heading() -> None:
+    oncoming = (-1.75, 40.0, SOUTH, 10.0)
+    plain = look('left_turn', EGO, [oncoming])
+    for turns in (-2, -1, 1, 3):
+        shift = 2 * math.pi * turns
+        turned = look('left_turn', (*EGO[:2], EGO[2] + shift, EGO[3]), [(*oncoming[:2], SOUTH + shift, 10.0)])
+        assert turned == pytest.approx(plain, abs=1e-5)
+    # Where the turn ends, ego points west: a hair more or less must not flip the sign.
+    west = [look('left_turn', (-8.0, 2.0, math.pi + hair, 5.0), [])[2] for hair in (-1e-3, 0.0, 1e-3)]
+    assert west == pytest.approx([math.pi - 1e-3, math.pi, math.pi + 1e-3], abs=1e-6)
+
+
 def test_the_layout_decides_how_many_vehicles_and_whether_time_is_told() -> None:
     oncoming = [(-1.75, y, SOUTH, 10.0) for y in (20.0, 40.0)]
     seen = look('left_turn', EGO, oncoming, Layout(vehicles=2, time=True), elapsed=3.2)

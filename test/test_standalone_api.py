@@ -35,7 +35,8 @@ def test_standalone_has_what_the_table_says_is_shared(name: str) -> None:
         assert set(' '.join(SHARED[name]).split()) <= takes
 
 
-@pytest.mark.parametrize('launch_file', sorted(ROOT.glob('launch/*.launch.py')), ids=lambda path: path.name)
+@pytest.mark.parametrize('launch_file', sorted([*ROOT.glob('launch/*.launch.py'), *ROOT.glob('wcpg_ros/launching.py')]),
+                         ids=lambda path: path.name)
 def test_launch_files_use_only_what_is_shared(launch_file: Path) -> None:
     assert problems(launch_file) == []
 

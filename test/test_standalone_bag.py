@@ -123,6 +123,11 @@ def test_mistakes_are_named(ros: Ros, tmp_path: Path) -> None:
     missing = ros.run_ros2('bag', 'info', tmp_path / 'nothing')
     assert missing.returncode == 2
     assert f"Bag path '{tmp_path / 'nothing'}' does not exist!" in missing.stderr
+    (tmp_path / 'half_0.mcap').write_bytes(b'\x89MCAP0\r\n')
+    half = ros.run_ros2('bag', 'info', tmp_path / 'half_0.mcap')
+    assert half.returncode == 1
+    assert 'is no finished mcap file' in half.stderr
+    (tmp_path / 'half_0.mcap').unlink()
     empty = ros.run_ros2('bag', 'reindex', tmp_path)
     assert empty.returncode == 1
     assert 'is this a bag?' in empty.stderr

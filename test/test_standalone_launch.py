@@ -100,6 +100,12 @@ def test_output_log_keeps_stdout_off_the_screen_and_in_the_log(launch: Callable[
     assert '[one-1] 11' in log.read_text()
 
 
+def test_a_process_finds_ros2_without_an_activated_environment(launch: Callable[..., Running]) -> None:
+    running = launch("ExecuteProcess(cmd=['ros2', 'pkg', 'executables', 'wcpg_ros'], output='screen')")
+    assert running.ended() == 0
+    assert '[ros2-1] wcpg_ros evaluate' in running.text
+
+
 def test_a_missing_program_is_reported(launch: Callable[..., Running]) -> None:
     running = launch("ExecuteProcess(cmd=['/no/such/program'])")
     assert running.ended() == 0

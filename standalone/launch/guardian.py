@@ -7,6 +7,7 @@ group that still has members to stop, first kindly, then not.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -32,12 +33,16 @@ class Guardian:
 
     def announce(self) -> None:
         """Tell of the calling process, which leads a group; called in a child before it runs its program."""
-        os.write(self._write_end, b'+%d\n' % os.getpid())
+        self._tell(b'+%d\n' % os.getpid())
 
     def forget(self, pid: int) -> None:
         """Tell that a process is gone, and with it perhaps its group, whose number may then be given to another."""
         if not _alive(pid):
-            os.write(self._write_end, b'-%d\n' % pid)
+            self._tell(b'-%d\n' % pid)
+
+    def _tell(self, line: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):   # somebody has killed the guardian; the launch goes on without
+            os.write(self._write_end, line)
 
     def close(self) -> None:
         """End what is left and wait until it is gone."""

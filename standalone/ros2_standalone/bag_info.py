@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from mcap.reader import make_reader
+
+from wcpg_ros.bag_repair import BROKEN
 
 INDENT = 19   # where the values of the list begin
 
@@ -43,12 +46,15 @@ def read_metadata(bag: Path) -> tuple[dict[str, Any], int]:
                                f"if its recorder was killed, run 'ros2 bag reindex {bag}'")
         metadata = yaml.safe_load(file.read_text())['rosbag2_bagfile_information']
         return metadata, sum((bag / path).stat().st_size for path in metadata['relative_file_paths'])
-    from mcap.reader import make_reader
-    with bag.open('rb') as stream:
-        for record in make_reader(stream).iter_metadata():
-            if record.name == 'rosbag2':
-                metadata = yaml.safe_load(record.metadata['serialized_metadata'])['rosbag2_bagfile_information']
-                return metadata, bag.stat().st_size
+    try:
+        with bag.open('rb') as stream:
+            for record in make_reader(stream).iter_metadata():
+                if record.name == 'rosbag2':
+                    metadata = yaml.safe_load(record.metadata['serialized_metadata'])['rosbag2_bagfile_information']
+                    return metadata, bag.stat().st_size
+    except (*BROKEN, OSError) as problem:   # OSError: too short to have an end
+        raise RuntimeError(f"[ERROR] [ros2bag]: '{bag}' is no finished mcap file ({problem}); name the directory of "
+                           "the bag, or run 'ros2 bag reindex' on it") from problem
     raise RuntimeError(f"[ERROR] [ros2bag]: no metadata in '{bag}'; name the directory of the bag instead")
 
 

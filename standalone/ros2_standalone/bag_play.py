@@ -60,16 +60,16 @@ def play(args: argparse.Namespace) -> str | None:
     """Play a bag once or, in a loop, until interrupted."""
     stop = graph.stop_requests()
     try:
-        with Reader(args.bag_path) as reader, graph.node_of(args, 'rosbag2_player', own_signals=True) as node:
+        with Reader(args.bag_path) as reader, graph.node_of(args, 'rosbag2_player', lasting=True) as node:
             node.get_logger().info(f'Set rate to {args.rate:g}')
             publishers = _publishers(node, [each for each in reader.connections if _wants(args, each.topic)], args)
             time.sleep(graph.SPIN_TIME)   # subscribers that are there should hear the first message
             begin = reader.start_time + int(args.start_offset * 1e9)
             player = _Player(args.rate, _clock_publisher(node, args.clock), args.clock, stop)
-            again = True
+            chosen = [each for each in reader.connections if each.id in publishers]
+            again = bool(chosen)   # to rosbags an empty choice means everything
             while again and not stop:
-                time.sleep(args.delay)
-                chosen = [each for each in reader.connections if each.id in publishers]
+                graph.wait_until(lambda: stop, args.delay)
                 for connection, data in player.pace(
                         (stamp, (connection, data)) for connection, stamp, data in reader.messages(chosen, begin)):
                     publishers[connection.id].publish(data)

@@ -64,7 +64,7 @@ def record(args: argparse.Namespace) -> str | None:
     if os.path.isdir(path):
         return f"[ERROR] [ros2bag]: Output folder '{path}' already exists."
     stop = graph.stop_requests()
-    with graph.node_of(args, args.node_name, own_signals=True) as node, BagWriter(path, args.storage) as writer:
+    with graph.node_of(args, args.node_name, lasting=True) as node, BagWriter(path, args.storage) as writer:
         recorder = Recorder(node, writer, args)
         executor = SingleThreadedExecutor()
         executor.add_node(node)

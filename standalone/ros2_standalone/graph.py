@@ -32,11 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def node_of(args: argparse.Namespace, name: str | None = None, *, own_signals: bool = False) -> Iterator[Node]:
-    """Yield a node, by default one that others do not list; with `own_signals` rclpy leaves Ctrl-C to the caller."""
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO if own_signals else None)
+def node_of(args: argparse.Namespace, name: str | None = None, *, lasting: bool = False) -> Iterator[Node]:
+    """Yield a node, by default one that others do not list.
+
+    A lasting one has parameters like any other, and leaves Ctrl-C to the caller.
+    """
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO if lasting else None)
     node = rclpy.create_node(
-        name or f'_ros2cli_{os.getpid()}', start_parameter_services=False,
+        name or f'_ros2cli_{os.getpid()}', start_parameter_services=lasting,
         parameter_overrides=[Parameter('use_sim_time', value=getattr(args, 'use_sim_time', False)),
                              Parameter('start_type_description_service', value=False)],
         automatically_declare_parameters_from_overrides=True)

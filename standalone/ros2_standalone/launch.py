@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import sysconfig
 
 from launch import LaunchDescription, LaunchService
 from launch.actions import IncludeLaunchDescription
@@ -43,6 +44,7 @@ def _launch(args: argparse.Namespace) -> int | None:
             given.insert(0, args.launch_file_name)
     else:
         path = _find_launch_file(args.package_name, args.launch_file_name)
+    _make_own_programs_known()
     if args.show_all_subprocesses_output:
         os.environ['OVERRIDE_LAUNCH_PROCESS_OUTPUT'] = 'both'
     if args.launch_prefix:
@@ -55,6 +57,14 @@ def _launch(args: argparse.Namespace) -> int | None:
     service.include_launch_description(LaunchDescription([
         IncludeLaunchDescription(AnyLaunchDescriptionSource(path), launch_arguments=arguments.items())]))
     return service.run()
+
+
+def _make_own_programs_known() -> None:
+    """Let processes find `ros2` although nobody has activated this environment."""
+    own = sysconfig.get_path('scripts')
+    path = os.environ.get('PATH', os.defpath)
+    if own not in path.split(os.pathsep):
+        os.environ['PATH'] = os.pathsep.join([own, path])
 
 
 def _find_launch_file(package_name: str, file_name: str | None) -> str:

@@ -86,8 +86,12 @@ def _list(args: argparse.Namespace) -> str | None:
             graph.discover(node, args)
             full_names = graph.node_names(node, args.include_hidden_nodes)
         for full_name in full_names:
-            names = [name for name in _names_of(node, full_name, args.param_prefixes)
-                     if wanted is None or wanted.match(name)]
+            try:
+                names = _names_of(node, full_name, args.param_prefixes)
+            except RuntimeError as problem:   # a node may have no parameters; the others are listed all the same
+                print(problem)
+                continue
+            names = [name for name in names if wanted is None or wanted.match(name)]
             if names and not args.node_name:
                 print(f'{full_name}:')
             types = _descriptors_of(node, full_name, names) if args.param_type else []

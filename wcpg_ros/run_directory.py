@@ -1,0 +1,100 @@
+"""A training run on disk.
+
+    runs/x/config.yaml             scenario, seed, length and the whole recipe
+           log.csv, tensorboard/   one row, one point, per validation
+           checkpoint.npz          everything that the future of the run depends on
+           model.safetensors       the last policy
+           best.safetensors        the best one on the validation seeds
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from sim_node.settings import SettingsError, from_mapping
+from wcpg_ros.model_file import write_atomically
+from wcpg_ros.settings import Recipe, to_mapping
+
+
+class RunError(RuntimeError):
+    """A run directory that cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What makes a run: the same config gives the same weights."""
+
+    scenario: str
+    seed: int
+    episodes: int
+    recipe: Recipe
+
+
+class RunDirectory:
+    """Names and formats of a run's files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / 'config.yaml'
+        self.log = path / 'log.csv'
+        self.tensorboard = path / 'tensorboard'
+        self.checkpoint = path / 'checkpoint.npz'
+        self.model = path / 'model.safetensors'
+        self.best = path / 'best.safetensors'
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> RunDirectory:
+        """A new run; an existing one is never overwritten."""
+        run = cls(path)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RunError(f'{path}: exists already; continue it with --resume {path}, or choose another --out')
+        path.mkdir(parents=True, exist_ok=True)
+        write_atomically(run.config_file, yaml.safe_dump(to_mapping(config), sort_keys=False).encode())
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[RunDirectory, RunConfig]:
+        """An existing run and its config."""
+        run = cls(path)
+        if not run.config_file.is_file():
+            raise RunError(f'{path}: not a run directory, it has no config.yaml; give a directory that `train` made')
+        try:
+            config = from_mapping(RunConfig, yaml.safe_load(run.config_file.read_text()), 'run')
+        except (SettingsError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise RunError(f'{run.config_file}: {error}') from None
+        return run, config
+
+    def save(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        """Write the checkpoint, atomically: whoever is interrupted keeps the one before."""
+        buffer = io.BytesIO()
+        np.savez(buffer, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)   # type: ignore[arg-type]
+        write_atomically(self.checkpoint, buffer.getvalue())
+
+    def load(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """Read the checkpoint."""
+        try:
+            with np.load(self.checkpoint, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            return arrays, json.loads(arrays.pop('facts').tobytes())
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise RunError(f'{self.checkpoint}: cut short or damaged ({error}); start the run again, '
+                           f'or go on with {self.best.name}') from None
+
+
+def nested(arrays: dict[str, NDArray], prefix: str) -> dict[str, NDArray]:
+    """The arrays of one part: those named `prefix/…`."""
+    return {name[len(prefix) + 1:]: values for name, values in arrays.items() if name.startswith(f'{prefix}/')}
+
+
+def flattened(parts: dict[str, dict[str, NDArray]]) -> dict[str, NDArray]:
+    """All parts in one dictionary, for `save`."""
+    return {f'{prefix}/{name}': values for prefix, part in parts.items() for name, values in part.items()}

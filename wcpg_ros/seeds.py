@@ -1,0 +1,15 @@
+"""Which episodes are for what. An episode is its seed, so ranges that never meet keep uses apart.
+
+In terms of `evaluate --seed`: 0 … 999 are for reporting, 1000 is validation's, from 2000 on is training's.
+"""
+
+from sim_node.seeds import EPISODES_PER_SEED, episode_seed
+
+VALIDATION = episode_seed(1000, 0)             # for choosing checkpoints and recipes
+TRAINING = episode_seed(2000, 0)
+TRAINING_RANGE = 100 * EPISODES_PER_SEED       # episodes that a run may learn from
+
+
+def training_start(run_seed: int) -> int:
+    """The first training episode of a run."""
+    return TRAINING + run_seed * TRAINING_RANGE

@@ -1,0 +1,204 @@
+"""Training settings: frozen dataclasses filled from YAML. The defaults are the paper's values."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from sim_node.settings import SettingsError, check, from_mapping
+from wcpg_ros.risk import risk_measure
+
+
+def bounded(default: Any, interval: str) -> Any:
+    """A number's default and the interval it must lie in, as in `(0, 1]`."""
+    return field(default=default, metadata={'interval': interval})
+
+
+class Group:
+    """A group of settings, whose numbers are checked against their intervals."""
+
+    def __post_init__(self) -> None:
+        group = type(self).__name__.removesuffix('Settings').lower()
+        for item in dataclasses.fields(self):   # type: ignore[arg-type]
+            interval, value = item.metadata.get('interval'), getattr(self, item.name)
+            for number in value if isinstance(value, tuple) else (value,):
+                check(interval is None or _within(number, interval), f'{group}.{item.name}',
+                      f'expected within {interval}, got {number}')
+
+
+def _within(number: float, interval: str) -> bool:
+    low, high = (float(end) for end in interval[1:-1].split(','))
+    return (low <= number if interval[0] == '[' else low < number) and (
+        number <= high if interval[-1] == ']' else number < high)
+
+
+@dataclass(frozen=True)
+class NetworksSettings(Group):
+    """Sizes of the hidden layers, in the order of the paper's table; the second is the alpha branch."""
+
+    actor_hidden: tuple[int, int, int] = bounded((32, 16, 32), '[1, inf)')
+    critic_hidden: tuple[int, int, int, int] = bounded((64, 64, 64, 64), '[1, inf)')
+    # orthogonal: gain sqrt(2) for hidden layers, 0.01 for the actor's output, 1 for the critic's; the alpha
+    # branch's units bend at levels spread over log alpha.
+    # printed: the sigma column of the paper's table as the gain, sqrt(2) everywhere in the actor, 0.01 in the critic.
+    initialisation: Literal['orthogonal', 'printed'] = 'orthogonal'
+
+
+# Pairs of variance target and loss that are wrong by design, and why. docs/deviations.md has the figures.
+REFUSED_PAIRS = {
+    ('td_error', 'wasserstein'):
+        'Eq. 8 compares roots, and the mean root of a squared TD error is far below the standard deviation '
+        '(1.6 where 8 is right): use variance_loss squared or likelihood, or variance_target paper',
+    ('paper', 'likelihood'):
+        'one sample of Eq. 6 is often negative, and no variance makes a negative sample likely: '
+        'use variance_loss wasserstein or squared, or variance_target td_error',
+}
+
+
+@dataclass(frozen=True)
+class CriticSettings(Group):
+    """Which distribution of returns the critic learns, and how."""
+
+    kind: Literal['gaussian', 'quantile'] = 'gaussian'
+    variance_target: Literal['paper', 'td_error'] = 'paper'    # gaussian: Eq. 6 as printed, or through the TD error
+    variance_loss: Literal['wasserstein', 'squared', 'likelihood'] = 'wasserstein'   # gaussian: Eq. 8 or another
+    quantiles: int = bounded(32, '[1, inf)')           # quantile: K, the number of levels below alpha, and above it
+    kappa: float = bounded(1.0, '[0, inf)')            # quantile: half width of Huber's round bottom, in returns
+    twin: bool = False                                 # two critics, of which the smaller risk value counts
+    return_scale: float = bounded(1.0, '(0, inf)')     # the critic's outputs times this are returns
+    learning_rate: float = bounded(1e-4, '(0, inf)')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        reason = REFUSED_PAIRS.get((self.variance_target, self.variance_loss)) if self.kind == 'gaussian' else None
+        check(reason is None, 'critic', f'variance_target {self.variance_target} with variance_loss '
+                                        f'{self.variance_loss} does not work: {reason}')
+
+
+@dataclass(frozen=True)
+class ActorSettings(Group):
+    """What the actor maximises."""
+
+    risk: str = 'cvar'                                     # see risk.py; `paper` is the printed coefficient
+    learning_rate: float = bounded(1e-4, '(0, inf)')
+    pre_tanh_penalty: float = bounded(0.0, '[0, inf)')     # times out², keeps tanh from saturating
+    behaviour_cloning: float = bounded(0.0, '[0, inf)')    # times (a - a_data)², risk values scaled to 1 (TD3+BC)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            risk_measure(self.risk)
+        except ValueError as error:
+            raise SettingsError(f'actor.risk: {error}') from None
+
+
+@dataclass(frozen=True)
+class AlphaSettings(Group):
+    """Where training's risk levels come from: minimum + (maximum - minimum) * u**power, u uniform."""
+
+    minimum: float = bounded(0.01, '(0, 1]')
+    maximum: float = bounded(1.0, '(0, 1]')
+    power: float = bounded(1.0, '(0, inf)')   # 1 is uniform, more draws low levels more often
+    relabel: bool = False                     # fresh levels for every minibatch, instead of the episode's own
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.minimum <= self.maximum, 'alpha.minimum', f'expected at most the maximum, {self.maximum:g}, '
+                                                             f'got {self.minimum:g}')
+
+
+@dataclass(frozen=True)
+class ExplorationSettings(Group):
+    """How training's actions differ from the actor's."""
+
+    noise_std: float = bounded(2.0, '[0, inf)')          # m/s², Gaussian, every decision
+    random_decisions: int = bounded(2000, '[0, inf)')    # the first decisions are uniform over the action range
+    hold_probability: float = bounded(0.0, '[0, 1]')     # per decision, to start holding full throttle or braking
+    hold_decisions: float = bounded(4.0, '[1, inf)')     # mean length of such a hold
+
+
+@dataclass(frozen=True)
+class LearningSettings(Group):
+    """The update."""
+
+    gamma: float = bounded(0.99, '[0, 1]')                   # per simulation step of 0.1 s
+    tau: float = bounded(0.005, '(0, 1]')                    # share of the way the targets move, per update
+    batch: int = bounded(512, '[1, inf)')
+    replay: int = bounded(1_000_000, '[1, inf)')             # transitions kept
+    n_step: int = bounded(1, '[1, inf)')                     # decisions whose rewards a target sums
+    updates_per_decision: float = bounded(1.0, '(0, inf)')   # a decision is one scene's
+    final_rate: float = bounded(1.0, '[0, 1]')               # learning rates fall linearly to this share of themselves
+    observation_clip: float = bounded(5.0, '(0, inf)')       # normalised observations are clipped to ± this
+
+
+@dataclass(frozen=True)
+class WorldSettings(Group):
+    """How the simulator is used."""
+
+    row: str = 'train'                        # the scenario's row of traffic parameters
+    scenes: int = bounded(16, '[1, inf)')     # driven side by side
+    changes: dict[str, Any] = field(default_factory=dict)   # to the scenario, by dotted names: `layout.time: true`
+
+
+@dataclass(frozen=True)
+class ValidationSettings(Group):
+    """Measuring on seeds kept apart from training and reporting; the best checkpoint is chosen there."""
+
+    interval: int = bounded(500, '[1, inf)')    # training episodes between two validations
+    episodes: int = bounded(1000, '[1, inf)')   # per risk level
+    alphas: tuple[float, ...] = bounded((0.02, 0.1, 0.3, 0.6, 1.0), '(0, 1]')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(bool(self.alphas), 'validation.alphas', 'expected at least one level')
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything about a training run but the scenario, the seed and its length."""
+
+    networks: NetworksSettings = field(default_factory=NetworksSettings)
+    critic: CriticSettings = field(default_factory=CriticSettings)
+    actor: ActorSettings = field(default_factory=ActorSettings)
+    alpha: AlphaSettings = field(default_factory=AlphaSettings)
+    exploration: ExplorationSettings = field(default_factory=ExplorationSettings)
+    learning: LearningSettings = field(default_factory=LearningSettings)
+    world: WorldSettings = field(default_factory=WorldSettings)
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+
+    def __post_init__(self) -> None:
+        check(self.critic.kind != 'quantile' or self.actor.risk != 'paper', 'actor.risk',
+              'paper is a formula for Gaussians: with critic.kind quantile use cvar')
+
+
+def load_recipe(path: Path | str) -> Recipe:
+    """The recipe in a YAML file. Its key `base` names another file beside it that it changes."""
+    try:
+        return from_mapping(Recipe, _read(Path(path)), 'recipe')
+    except SettingsError as error:
+        raise SettingsError(f'{path}: {error}') from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f'cannot be read as YAML: {error}') from None
+    check(isinstance(content, dict), 'recipe', f'expected settings (key: value), got {content!r}')
+    if 'base' not in content:
+        return content
+    merged = _read(path.parent / str(content.pop('base')))
+    for group, changes in content.items():
+        inner = isinstance(changes, dict) and isinstance(merged.get(group), dict)
+        merged[group] = {**merged[group], **changes} if inner else changes
+    return merged
+
+
+def to_mapping(settings: Any) -> dict[str, Any]:
+    """Plain dictionaries and lists, for YAML and JSON."""
+    return dataclasses.asdict(settings, dict_factory=lambda items: {
+        key: list(value) if isinstance(value, tuple) else value for key, value in items})

@@ -1,0 +1,132 @@
+"""Train a policy.
+
+    train --scenario left_turn --config config/paper.yaml --seed 3 --episodes 5000 --out runs/x
+    train --scenario left_turn --config config/left_turn.yaml --seeds 0 1 2 3 --episodes 5000 --out runs/y
+    train --resume runs/x
+
+Ctrl-C saves; --resume continues as if never stopped, bit for bit. Several seeds run side by side, one process and
+one thread each, in runs/y/seed0 and so on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import signal
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from sim_node.batch import Batch
+from sim_node.scenario import load_scenario
+from sim_node.settings import SettingsError, replaced
+from wcpg_ros.evaluate import parse_changes
+from wcpg_ros.learner import NotFiniteError
+from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
+from wcpg_ros.settings import load_recipe
+from wcpg_ros.trainer import Trainer, interrupts
+
+INTERRUPTED = 130   # the exit code of a shell's Ctrl-C
+
+
+def main(args: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog='train', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
+    parser.add_argument('--config', type=Path, help='the recipe, a YAML file')
+    parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE',
+                        help='change a setting of the recipe, for instance learning.gamma=0.98')
+    parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
+    parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
+    parser.add_argument('--episodes', type=int, help='length of the run (default 5000)')
+    parser.add_argument('--out', type=Path, help='directory to make')
+    parser.add_argument('--resume', type=Path, metavar='DIRECTORY', help='continue the run, or the runs, in there')
+    options = parser.parse_args(args)
+    try:
+        runs = _resumed(parser, options) if options.resume else _created(parser, options)
+        finished = _run_all(runs)
+    except (SettingsError, RunError, NotFiniteError) as error:
+        print(f'train: {error}', file=sys.stderr)
+        return 2
+    for run, ended in zip(runs, finished, strict=True):
+        print(f'{run}: {"done" if ended else f"stopped; continue with --resume {run}"}')
+    return 0 if all(finished) else INTERRUPTED
+
+
+def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
+    for name in ('scenario', 'config', 'out'):
+        if getattr(options, name) is None:
+            parser.error(f'--{name} is needed (or --resume)')
+    if options.seed is not None and options.seeds:
+        parser.error('give --seed or --seeds, not both')
+    seeds = options.seeds or [options.seed or 0]
+    episodes = 5000 if options.episodes is None else options.episodes
+    if min(seeds) < 0 or episodes < 1:
+        parser.error('--seed and --seeds must be at least 0, --episodes at least 1')
+    recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
+    load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
+    runs = []
+    for seed in seeds:
+        path = options.out / f'seed{seed}' if options.seeds else options.out
+        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe))
+        runs.append(path)
+    return runs
+
+
+def _resumed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
+    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'out', 'set'):
+        if getattr(options, name) not in (None, []):
+            parser.error(f'--resume continues the run as it was begun: it takes no --{name}')
+    if (options.resume / 'config.yaml').exists():
+        return [options.resume]
+    runs = sorted(path.parent for path in options.resume.glob('seed*/config.yaml'))
+    if not runs:
+        raise RunError(f'{options.resume}: not a run directory, it has no config.yaml; '
+                       'give a directory that `train` made')
+    return runs
+
+
+def _run_all(runs: list[Path]) -> list[bool]:
+    if len(runs) == 1:
+        return [train(runs[0])]
+    workers = min(len(runs), os.cpu_count() or 1)
+    finished: dict[Path, bool] = {}
+    with ProcessPoolExecutor(workers, multiprocessing.get_context('spawn')) as pool:
+        futures = [pool.submit(_train_each, runs[index::workers], index) for index in range(workers)]
+        with interrupts(lambda: None):   # the same Ctrl-C has reached the workers: wait until they have saved
+            for future in futures:
+                finished |= future.result()
+    return [finished[run] for run in runs]
+
+
+def _train_each(runs: list[Path], position: int) -> dict[Path, bool]:
+    """A worker's runs, one after the other; after a Ctrl-C none begins."""
+    interrupted: list[bool] = []
+    signal.signal(signal.SIGINT, lambda number, frame: interrupted.append(True))
+    finished: dict[Path, bool] = {}
+    for run in runs:
+        finished[run] = not interrupted and train(run, position)
+        if not finished[run]:
+            interrupted.append(True)
+    return finished
+
+
+def train(path: Path, position: int = 0) -> bool:
+    """Begin or continue one run; whether it reached its end."""
+    return make_trainer(path).run(position=position)
+
+
+def make_trainer(path: Path) -> Trainer:
+    """The trainer of a run directory, where its checkpoint left it."""
+    run, config = RunDirectory.open(path)
+    world = config.recipe.world
+    scenario = load_scenario(config.scenario, world.row, world.changes)
+    config = replace(config, scenario=scenario.name)   # a path would tie the model to this machine
+    make = Trainer.resume if run.checkpoint.exists() else Trainer
+    return make(run, config, lambda n: Batch(scenario, n), scenario.action_repeat)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""Algorithm 1 on many scenes at once: drive, remember, learn, validate, and be able to stop at any moment.
+
+Everything random comes from two streams, one for driving and one for learning, and everything that the future
+depends on is in the checkpoint. So a run that was stopped and resumed ends with the very bytes it would have
+had otherwise.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from sim_node.scenario import STEP_SECONDS
+from sim_node.state import COLLISION, SUCCESS
+from wcpg_ros.exploration import Exploration
+from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
+from wcpg_ros.model_file import ModelFile, ModelInfo
+from wcpg_ros.n_step import NStep
+from wcpg_ros.normaliser import Normaliser
+from wcpg_ros.replay import Replay
+from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError, flattened, nested
+from wcpg_ros.seeds import training_start
+from wcpg_ros.settings import to_mapping
+from wcpg_ros.training_log import TrainingLog, level_columns
+from wcpg_ros.validation import LevelReport, World, score, validate
+
+# Sums since the last row of the log.
+TALLIES = ('updates', 'critic_loss', 'actor_value', 'episodes', 'collisions', 'successes')
+
+
+class Trainer:
+    """One training run. `make_world(n)` gives n scenes."""
+
+    def __init__(self, run: RunDirectory, config: RunConfig, make_world: Callable[[int], World], repeat: int) -> None:
+        recipe = config.recipe
+        self.run_directory = run
+        self.config = config
+        self.repeat = repeat
+        self.world = make_world(recipe.world.scenes)
+        self._validation_world = make_world(recipe.validation.episodes * len(recipe.validation.alphas))
+        streams = np.random.SeedSequence(config.seed).spawn(3)
+        initial, self._drive_rng, self._learn_rng = (np.random.default_rng(s) for s in streams)
+        size = self.world.observation_size
+        self.learner = Learner(recipe, size, self.world.action_bound, initial)
+        self.normaliser = Normaliser(size)
+        self.replay = Replay(recipe.learning.replay, size)
+        self._n_step = NStep(self.replay, recipe.learning.n_step, self.world.n)
+        self._exploration = Exploration(recipe.exploration, self.world.n, self.world.action_bound, self._drive_rng)
+        self.episodes = self.decisions = self.environment_steps = 0
+        self.best_score, self.best_episodes = -np.inf, 0
+        self.reports: list[LevelReport] = []
+        self._credit = 0.0          # updates owed
+        self._next_validation = recipe.validation.interval
+        self._tally = dict.fromkeys(TALLIES, 0.0)
+        self.seconds = {'total': 0.0, 'updating': 0.0}
+        self._stop = False
+        first = training_start(config.seed)
+        self._observation = self.world.reset(np.arange(first, first + self.world.n)).copy()
+        self._alpha = draw_alphas(recipe.alpha, self._drive_rng, self.world.n)
+        self._steps = np.zeros(self.world.n, np.int64)   # of each scene's episode so far
+        self._log_rows = 0
+
+    @classmethod
+    def resume(cls, run: RunDirectory, config: RunConfig, make_world: Callable[[int], World], repeat: int) -> Trainer:
+        """The run as its checkpoint left it."""
+        trainer = cls(run, config, make_world, repeat)
+        arrays, facts = run.load()
+        try:
+            trainer._restore(arrays, facts)
+        except (KeyError, ValueError) as error:
+            raise RunError(f'{run.checkpoint}: does not fit {run.config_file} ({error}); start the run again') from None
+        return trainer
+
+    def run(self, progress: bool = True, position: int = 0) -> bool:
+        """Train to the end, or until Ctrl-C; whether the end was reached. Either way everything is saved."""
+        log = TrainingLog(self.run_directory, self._log_rows)
+        bar = tqdm(total=self.config.episodes, initial=self.episodes, position=position, disable=not progress,
+                   unit='episode', desc=f'{self.config.scenario} seed {self.config.seed}')
+        with interrupts(self._ask_to_stop), bar:
+            try:
+                while self.episodes < self.config.episodes and not self._stop:
+                    started = time.perf_counter()
+                    before = self.episodes
+                    self._drive()
+                    self._learn()
+                    self.seconds['total'] += time.perf_counter() - started
+                    bar.update(self.episodes - before)
+                    if self.episodes >= min(self._next_validation, self.config.episodes):
+                        self._validate(log)
+                        self.save()
+                        bar.set_postfix_str(self._summary())
+            except NotFiniteError as error:
+                raise NotFiniteError(f'{error}, at episode {self.episodes}, decision {self.decisions}; '
+                                     f'{self._last_good()}') from None
+            finally:
+                log.close()
+        if self._stop:
+            self.save()
+        return self.episodes >= self.config.episodes
+
+    def _ask_to_stop(self) -> None:
+        self._stop = True
+
+    def _last_good(self) -> str:
+        kept = self.run_directory.checkpoint
+        return f'the last good checkpoint is kept in {kept}' if kept.exists() else 'there was no checkpoint yet'
+
+    def _drive(self) -> None:
+        """One decision in every scene."""
+        recipe = self.config.recipe
+        observation = self._observation
+        self.normaliser.update(observation)
+        if self.decisions < recipe.exploration.random_decisions:
+            action = self._exploration.random()
+        else:
+            states = self.normaliser.columns(observation, recipe.learning.observation_clip)
+            action = self._exploration.perturb(self.learner.act(states, self._alpha))
+        result = self.world.step(action, self.repeat)
+        for term in ('observation', 'final_observation', 'reward'):
+            if not np.isfinite(getattr(result, term)).all():
+                raise NotFiniteError(f'the world gave a {term} that is not finite')
+        taken = result.steps - self._steps
+        self._n_step.add(observation, result.final_observation, action=action, reward=result.reward,
+                         discount=np.float32(recipe.learning.gamma) ** taken.astype(np.float32),
+                         done=result.done, alpha=self._alpha, outcome=result.outcome)
+        self.decisions += self.world.n
+        self.environment_steps += int(taken.sum())
+        self._observation = result.observation.copy()
+        self._steps = np.where(result.done, 0, result.steps)
+        ended = int(result.done.sum())
+        if ended:
+            self.episodes += ended
+            self._tally['episodes'] += ended
+            self._tally['collisions'] += int((result.outcome[result.done] == COLLISION).sum())
+            self._tally['successes'] += int((result.outcome[result.done] == SUCCESS).sum())
+            self._alpha[result.done] = draw_alphas(recipe.alpha, self._drive_rng, ended)
+            self._exploration.end(result.done)
+
+    def _learn(self) -> None:
+        """The updates this decision has earned."""
+        learning = self.config.recipe.learning
+        if self.decisions < self.config.recipe.exploration.random_decisions or self.replay.size < learning.batch:
+            return
+        self._credit += self.world.n * learning.updates_per_decision
+        started = time.perf_counter()
+        rate = 1.0 - (1.0 - learning.final_rate) * min(self.episodes / self.config.episodes, 1.0)
+        while self._credit >= 1.0:
+            losses = self.learner.update(self.replay, self.normaliser, self._learn_rng, rate)
+            self._credit -= 1.0
+            self._tally['updates'] += 1
+            self._tally['critic_loss'] += losses.critic_loss
+            self._tally['actor_value'] += losses.actor_value
+        self.seconds['updating'] += time.perf_counter() - started
+
+    def _validate(self, log: TrainingLog) -> None:
+        recipe = self.config.recipe
+        self.reports = validate(self.learner, self.normaliser, self._validation_world, recipe.validation.alphas,
+                                self.repeat, recipe.learning.gamma)
+        self._next_validation = self.episodes + recipe.validation.interval
+        now = score(self.reports)
+        if now > self.best_score:
+            self.best_score, self.best_episodes = now, self.episodes
+            self.model().save(self.run_directory.best)
+        t, updates = self._tally, max(self._tally['updates'], 1.0)
+        finished = max(t['episodes'], 1.0)
+        log.write({
+            'episodes': self.episodes, 'decisions': self.decisions, 'environment_steps': self.environment_steps,
+            'updates': self.learner.updates,
+            'seconds': self.seconds['total'], 'updating_share': self.seconds['updating'] / self.seconds['total'],
+            'critic_loss': t['critic_loss'] / updates,
+            'actor_value': t['actor_value'] / updates * recipe.critic.return_scale,
+            'train_collision': t['collisions'] / finished, 'train_success': t['successes'] / finished,
+            'score': now, 'best_score': self.best_score, **level_columns(self.reports)})
+        self._log_rows = log.rows
+        self._tally = dict.fromkeys(TALLIES, 0.0)
+
+    def _summary(self) -> str:
+        """Collision and success per level, and the rate of updates, for the progress bar."""
+        levels = ' '.join(f'{r.alpha:g}:{100 * r.collision:.1f}/{100 * r.success:.1f}%' for r in self.reports)
+        rate = self.learner.updates / max(self.seconds['updating'], 1e-9)
+        return f'{rate:.0f} updates/s, collision/success at alpha {levels}'
+
+    def model(self) -> ModelFile:
+        """The present policy."""
+        recipe, layout = self.config.recipe, self.world.layout
+        info = ModelInfo(
+            scenario=self.config.scenario, layout_version=layout.version, vehicles=layout.vehicles,
+            time_feature=layout.time, observation_size=self.world.observation_size,
+            normaliser_clip=recipe.learning.observation_clip, action_bound=float(self.world.action_bound),
+            alpha_min=recipe.alpha.minimum, alpha_max=recipe.alpha.maximum, risk_measure=recipe.actor.risk,
+            critic=recipe.critic.kind, twin=recipe.critic.twin, return_scale=recipe.critic.return_scale,
+            gamma=recipe.learning.gamma ** self.repeat, decision_interval=STEP_SECONDS * self.repeat,
+            action_repeat=self.repeat, recipe=to_mapping(recipe), seed=self.config.seed, episodes=self.episodes,
+            code_version=version('wcpg_ros'))
+        tensors = {name: view.copy() for name, view in self.learner.parameters().items()}
+        normaliser = {'normaliser.mean': self.normaliser.mean, 'normaliser.std': self.normaliser.std}
+        return ModelFile(info, {**tensors, **normaliser})
+
+    def save(self) -> None:
+        """Write the checkpoint and the last policy."""
+        self.model().save(self.run_directory.model)
+        self.run_directory.save(flattened(self._parts()), {
+            'rng': [self._drive_rng.bit_generator.state, self._learn_rng.bit_generator.state],
+            'episodes': self.episodes, 'decisions': self.decisions, 'environment_steps': self.environment_steps,
+            'credit': self._credit,
+            'next_validation': self._next_validation, 'best_score': self.best_score,
+            'best_episodes': self.best_episodes, 'tally': self._tally, 'seconds': self.seconds,
+            'log_rows': self._log_rows})
+
+    def _parts(self) -> dict[str, dict[str, NDArray]]:
+        scenes = {'observation': self._observation, 'alpha': self._alpha, 'steps': self._steps}
+        return {'learner': self.learner.state(), 'normaliser': self.normaliser.state(), 'replay': self.replay.state(),
+                'n_step': self._n_step.state(), 'exploration': self._exploration.state(), 'world': self.world.state(),
+                'scenes': scenes}
+
+    def _restore(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+        for part, name in ((self.learner, 'learner'), (self.normaliser, 'normaliser'), (self.replay, 'replay'),
+                           (self._n_step, 'n_step'), (self._exploration, 'exploration'), (self.world, 'world')):
+            part.restore(nested(arrays, name))
+        for name in ('observation', 'alpha', 'steps'):
+            getattr(self, f'_{name}')[:] = arrays[f'scenes/{name}']
+        self._drive_rng.bit_generator.state, self._learn_rng.bit_generator.state = facts['rng']
+        for name in ('episodes', 'decisions', 'environment_steps', 'best_score', 'best_episodes', 'seconds'):
+            setattr(self, name, facts[name])
+        for name in ('credit', 'next_validation', 'tally', 'log_rows'):
+            setattr(self, f'_{name}', facts[name])
+
+
+@contextmanager
+def interrupts(stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) asks to stop at the next decision; a second one stops at once."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        for each, previous in before.items():
+            signal.signal(each, previous)
+        stop()
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
