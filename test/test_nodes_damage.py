@@ -1,7 +1,8 @@
 """Ten thousand damaged messages on every input topic of both nodes: no crash, no wild command, every one counted.
 
-A damaged message is published as bytes. Whether rclpy can read it is found out here with the same reader; one that it
-cannot read vanishes below the node, every other must be counted under exactly the kind that the checks give it.
+A damaged message is published as bytes. The policy node reads bytes, and must count every one under exactly the kind
+that the checks give it. The simulator wants objects: what rclpy cannot read (found out here with the same reader)
+vanishes below it, every other command must be counted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import math
 import random
 import struct
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import AccelStamped
@@ -25,6 +25,7 @@ from sensor_msgs.msg import MultiDOFJointState
 from std_srvs.srv import SetBool
 
 from sim_node import cdr, guards
+from sim_node.cdr import CdrError
 from wcpg_ros.conversions import read_odometry, read_vehicles
 from wcpg_ros.safety import check_odometry, check_vehicles
 
@@ -57,8 +58,8 @@ class Topic:
     """One input of a node: what the test sends there, and what the node must have counted."""
 
     def __init__(self, probe: Probe, kind: type, name: str, good: bytes,
-                 judge: Callable[[Any], tuple[int, guards.Problem | None]]) -> None:
-        self.kind, self.good, self._judge = kind, good, judge
+                 judge: Callable[[bytes], tuple[int, guards.Problem | None]]) -> None:
+        self.good, self._judge = good, judge
         self.out = probe.speak(kind, name)
         self.expected = guards.InputGuard(name.removeprefix('/world')[1:], math.inf)
         self.sent = 0
@@ -66,25 +67,38 @@ class Topic:
     def send(self, data: bytes) -> None:
         self.sent += 1
         self.out.publish(data)
-        with contextlib.suppress(Exception):     # what rclpy cannot read
-            self.expected.offer(*self._judge(deserialize_message(data, self.kind)))
+        with contextlib.suppress(Unheard):
+            self.expected.offer(*self._judge(data))
 
 
-def judge_odometry(message: Odometry) -> tuple[int, guards.Problem | None]:
-    reading = read_odometry(message)
+class Unheard(Exception):
+    """What rclpy cannot read never reaches a node that wants objects."""
+
+
+def judge_odometry(data: bytes) -> tuple[int, guards.Problem | None]:
+    try:
+        reading = read_odometry(data)
+    except CdrError as error:
+        return 0, guards.Problem(guards.UNREADABLE, str(error))
     pose, twist = reading.poses[0], reading.twists[0]
-    return reading.stamp, check_odometry(reading.frame, message.child_frame_id, pose[:3], pose[3:], twist[:3],
-                                         twist[3:])
+    return reading.stamp, check_odometry(reading.frame, reading.child_frame, pose[:3], pose[3:], twist[:3], twist[3:])
 
 
-def judge_vehicles(message: MultiDOFJointState) -> tuple[int, guards.Problem | None]:
-    reading = read_vehicles(message)
+def judge_vehicles(data: bytes) -> tuple[int, guards.Problem | None]:
+    try:
+        reading = read_vehicles(data)
+    except CdrError as error:
+        return 0, guards.Problem(guards.UNREADABLE, str(error))
     poses, twists = reading.poses, reading.twists
     return reading.stamp, check_vehicles(reading.frame, reading.names, poses[:, :3], poses[:, 3:], twists[:, :3],
                                          twists[:, 3:])
 
 
-def judge_command(message: AccelStamped) -> tuple[int, guards.Problem | None]:
+def judge_command(data: bytes) -> tuple[int, guards.Problem | None]:
+    try:
+        message = deserialize_message(data, AccelStamped)
+    except Exception as error:
+        raise Unheard from error
     stamp = nanoseconds(message)
     return stamp, (guards.check_command(message.header.frame_id, message.accel.linear.x)
                    or guards.check_not_ahead(stamp, 0))
