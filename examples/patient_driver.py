@@ -12,17 +12,19 @@ class PatientDriver(Node):
 
     def __init__(self):
         super().__init__('patient_driver')
-        self.y = 0.0
+        self.state = {}
         self.commands = self.create_publisher(AccelStamped, 'ego/acceleration_command', 10)
-        self.create_subscription(Odometry, 'ego/odometry', self.remember, 1)
-        self.create_subscription(MultiDOFJointState, 'vehicles', self.answer, 1)
+        self.create_subscription(Odometry, 'ego/odometry', lambda message: self.take(ego=message), 1)
+        self.create_subscription(MultiDOFJointState, 'vehicles', lambda message: self.take(others=message), 1)
 
-    def remember(self, odometry):
-        self.y = odometry.pose.pose.position.y
+    def take(self, **part):
+        self.state.update(part)
+        if len({str(message.header.stamp) for message in self.state.values()}) == 1 and len(self.state) == 2:
+            self.answer(self.state['ego'], self.state['others'])     # both halves of one state are there
 
-    def answer(self, vehicles):
-        waits = self.y < -9.0 and any(-8.0 < pose.translation.y < 150.0 for pose in vehicles.transforms)
-        command = AccelStamped(header=vehicles.header)     # the same stamp: it answers this state
+    def answer(self, ego, others):
+        waits = ego.pose.pose.position.y < -9.0 and any(-8.0 < car.translation.y < 150.0 for car in others.transforms)
+        command = AccelStamped(header=others.header)     # the same stamp: it answers this state
         command.header.frame_id = 'base_link'
         command.accel.linear.x = -4.0 if waits else 4.0
         self.commands.publish(command)

@@ -1,7 +1,7 @@
-"""The wire form (CDR, little endian) of the messages that are sent often, packed straight from numbers.
+"""The wire form (CDR, little endian) of the messages that are sent often, packed straight from numbers and read back.
 
 Building message objects for ten vehicles costs a hundred times what packing their numbers does; the bytes are the
-same (tested against rclpy's own serialisation). The nodes publish them, and `record` writes them, without ROS.
+same (tested against rclpy's own serialisation). The nodes publish and read them, and so do bags, without ROS.
 """
 
 from __future__ import annotations
@@ -60,6 +60,63 @@ class Writer:
     def finish(self) -> bytes:
         """The whole message."""
         return b''.join(self._parts)
+
+
+class CdrError(ValueError):
+    """Bytes that are not the message they should be."""
+
+
+class Reader:
+    """Reads primitive values one after the other, in the byte order that the message names."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < len(_ENCAPSULATION) or data[0] != 0 or data[1] > 1:
+            raise CdrError('not plain CDR')
+        self._data = data
+        self._order = '<' if data[1] else '>'
+        self._at = self._start = len(_ENCAPSULATION)
+
+    def _take(self, size: int, alignment: int) -> int:
+        """Go on by `size` bytes; gives where they begin."""
+        begin = self._at + -(self._at - self._start) % alignment
+        self._at = begin + size
+        if self._at > len(self._data):
+            raise CdrError('cut short')
+        return begin
+
+    def uint32(self) -> int:
+        """An unsigned integer, or the length of a sequence."""
+        return struct.unpack_from(self._order + 'I', self._data, self._take(4, 4))[0]
+
+    def string(self) -> str:
+        """A string."""
+        size = self.uint32()
+        begin = self._take(size, 1)
+        return self._data[begin:max(begin + size - 1, begin)].decode(errors='replace')
+
+    def float64s(self, rows: int, columns: int) -> np.ndarray:
+        """A table of numbers."""
+        if not rows:
+            return np.zeros((0, columns))
+        begin = self._take(8 * rows * columns, 8)
+        return np.frombuffer(self._data, self._order + 'f8', rows * columns, begin).reshape(rows, columns)
+
+    def stamp(self) -> int:
+        """A time since the epoch, ns."""
+        seconds, nanoseconds = struct.unpack_from(self._order + 'iI', self._data, self._take(8, 4))
+        return seconds * _NANOSECONDS + nanoseconds
+
+    def int32s(self, count: int) -> tuple[int, ...]:
+        """Signed integers one after the other."""
+        return struct.unpack_from(f'{self._order}{count}i', self._data, self._take(4 * count, 4))
+
+    def skip(self, size: int, alignment: int = 1) -> None:
+        """Bytes that nobody wants."""
+        self._take(size, alignment)
+
+    def skip_string(self) -> None:
+        """A string that nobody wants."""
+        self._take(self.uint32(), 1)
 
 
 def clock(nanoseconds: int) -> bytes:

@@ -24,6 +24,7 @@ DUPLICATE_ID = 'duplicate id'
 BACKWARDS = 'stamp goes backwards'
 AHEAD = 'stamp is ahead'
 BAD_STAMP = 'not a time'
+UNREADABLE = 'unreadable'
 
 LAST_STAMP = 2**31 * 1_000_000_000 - 1     # ns: a message's seconds have 32 bits
 

@@ -31,6 +31,7 @@ class Outputs:
     """The publishers, and what each of them says of an episode."""
 
     def __init__(self, node: Node) -> None:
+        self._node = node
         self._clock = node.create_publisher(Clock, '/clock', KEEP_ALL)
         self._odometry = node.create_publisher(Odometry, 'ego/odometry', KEEP_ALL)
         self._vehicles = node.create_publisher(MultiDOFJointState, 'vehicles', KEEP_ALL)
@@ -65,7 +66,16 @@ class Outputs:
 
     def health(self, episode: Episode, level: bytes, message: str, values: dict[str, Any]) -> None:
         """How the simulation itself is doing."""
-        self._diagnostics.publish(cdr.status(episode.stamp, 'sim: simulation', HARDWARE, level[0], message, values))
+        stamp = max(episode.stamp, 0)     # none has begun yet
+        self._diagnostics.publish(cdr.status(stamp, 'sim: simulation', HARDWARE, level[0], message, values))
+
+    def recorded_with(self, topic: str) -> bool:
+        """Whether somebody listens to all of this and to a topic of somebody else's."""
+        topics = [self._results.topic, self._clock.topic, self._odometry.topic, self._vehicles.topic,
+                  self._markers.topic, self._node.resolve_topic_name(topic)]
+        listeners = [{(end.node_namespace, end.node_name) for end in self._node.get_subscriptions_info_by_topic(name)}
+                     for name in topics]
+        return bool(set.intersection(*listeners))
 
     def wait_until_received(self, seconds: float) -> None:
         """Give everybody reachable the time to get the last messages."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from sim_node.cdr import CdrError
 from sim_node.episode_result import EpisodeResult
 from sim_node.episode_time import EPISODE_JUMP
 from wcpg_ros import bag_messages
 from wcpg_ros.bag_files import RawMessage
-from wcpg_ros.bag_messages import MalformedError
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, VEHICLES
 
 _BACKWARDS = 1_000_000_000     # ns by which a topic's stamps may go back before that counts as a new beginning
@@ -58,7 +58,7 @@ class Assembler:
             self._now = message.log_time
         try:
             self._sort_in(role, message)
-        except MalformedError:
+        except CdrError:
             self._counts['malformed messages'] += 1
         over = 0
         for episode in self._open:

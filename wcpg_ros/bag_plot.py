@@ -26,6 +26,7 @@ def plot(summary: Summary, path: Path) -> None:
     colours = [COLOURS[outcome] for outcome in present]
     bars = ends.bar(present, [summary.outcomes[outcome] for outcome in present], color=colours)
     ends.bar_label(bars)
+    ends.margins(y=0.12)
     ends.set(title='How they ended', ylabel='episodes')
     for axes, attribute, label in ((durations, 'seconds', 'duration, s'), (returns, 'episode_return', 'return')):
         if rows:

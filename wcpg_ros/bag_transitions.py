@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim_node.cdr import CdrError
 from sim_node.episode_time import EPISODE_GRID, STEP_NANOSECONDS
 from sim_node.geometry import build_geometry
 from sim_node.observation_batch import observe_batch
@@ -22,7 +23,6 @@ from sim_node.state import OUTCOMES, RUNNING
 from wcpg_ros import bag_messages
 from wcpg_ros.bag_episodes import RawEpisode
 from wcpg_ros.bag_judge import JudgedState, Sizes, judge
-from wcpg_ros.bag_messages import MalformedError
 from wcpg_ros.conversions import in_scene
 
 UNKNOWN, CUT = 'unknown', 'cut'     # outcomes of episodes whose end nobody can tell, or is not in the bag
@@ -159,9 +159,9 @@ class EpisodeReader:
     def _decode(self, raw: RawEpisode, stamp: int, partner: int) -> tuple[np.ndarray, list[str], np.ndarray] | None:
         """Ego, and the others with their names, in the scene."""
         try:
-            ego = np.array([bag_messages.ego_state(raw.ego[stamp])])
+            ego = bag_messages.ego_state(raw.ego[stamp])[None]
             names, others = bag_messages.vehicle_states(raw.vehicles[partner])
-        except MalformedError:
+        except CdrError:
             self.counts['malformed messages'] += 1
             return None
         return in_scene(ego, self.rules.scene_pose)[0], names, in_scene(others, self.rules.scene_pose)

@@ -1,14 +1,17 @@
-"""Messages to plain numbers and back. Pure: it touches attributes, never rclpy, and judges nothing (safety.py does)."""
+"""State messages to plain numbers, straight from their bytes: through objects this would be most of a node's work.
+
+No ROS, and it judges nothing (safety.py does).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sim_node import cdr
+from sim_node.cdr import Reader
 from wcpg_ros.policy import Risk
 
 NANOSECONDS = 1_000_000_000
@@ -21,6 +24,7 @@ class Reading:
 
     stamp: int             # ns
     frame: str
+    child_frame: str       # of ego, '' of the others
     names: list[str]
     poses: np.ndarray
     twists: np.ndarray
@@ -41,31 +45,22 @@ def heading(x: float, y: float, z: float, w: float) -> float:
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
-def stamp_nanoseconds(stamp: Any) -> int:
-    """A builtin_interfaces/Time as nanoseconds."""
-    return stamp.sec * NANOSECONDS + stamp.nanosec
+def read_odometry(data: bytes) -> Reading:
+    """Ego, from a serialized nav_msgs/Odometry; a CdrError says why not."""
+    reader = Reader(data)
+    stamp, frame, child_frame = reader.stamp(), reader.string(), reader.string()
+    [numbers] = reader.float64s(1, 7 + 36 + 6 + 36)     # pose and twist, a covariance after each
+    return Reading(stamp, frame, child_frame, ['ego'], numbers[None, :7], numbers[None, 43:49])
 
 
-def read_odometry(message: Any) -> Reading:
-    """Ego, from a nav_msgs/Odometry."""
-    pose, twist = message.pose.pose, message.twist.twist
-    return Reading(stamp_nanoseconds(message.header.stamp), message.header.frame_id, ['ego'],
-                   np.array([_pose(pose.position, pose.orientation)]), np.array([_twist(twist)]))
-
-
-def read_vehicles(message: Any) -> Reading:
-    """The others, from a sensor_msgs/MultiDOFJointState."""
-    return Reading(stamp_nanoseconds(message.header.stamp), message.header.frame_id, list(message.joint_names),
-                   np.array([_pose(t.translation, t.rotation) for t in message.transforms]).reshape(-1, 7),
-                   np.array([_twist(t) for t in message.twist]).reshape(-1, 6))
-
-
-def _pose(position: Any, orientation: Any) -> tuple[float, ...]:
-    return (position.x, position.y, position.z, orientation.x, orientation.y, orientation.z, orientation.w)
-
-
-def _twist(twist: Any) -> tuple[float, ...]:
-    return (twist.linear.x, twist.linear.y, twist.linear.z, twist.angular.x, twist.angular.y, twist.angular.z)
+def read_vehicles(data: bytes) -> Reading:
+    """The others, from a serialized sensor_msgs/MultiDOFJointState; a CdrError says why not."""
+    reader = Reader(data)
+    stamp, frame = reader.stamp(), reader.string()
+    names = [reader.string() for _ in range(reader.uint32())]
+    poses, twists = reader.float64s(reader.uint32(), 7), reader.float64s(reader.uint32(), 6)
+    reader.float64s(reader.uint32(), 6)     # wrenches, which nobody needs; but they must be there
+    return Reading(stamp, frame, '', names, poses, twists)
 
 
 def in_scene(states: np.ndarray, pose: tuple[float, float, float]) -> np.ndarray:

@@ -9,6 +9,7 @@ from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
+from wcpg_ros.domain import ros2_command
 
 PACKAGE = 'wcpg_ros'
 RECORDED = ('/clock', '/ego/odometry', '/vehicles', '/vehicles/markers', '/ego/acceleration_command', '/wcpg/risk',
@@ -29,7 +30,7 @@ def scene_launch(scenario: str) -> LaunchDescription:
         'speed_factor': ('1.0', 'how much faster than real time; 0: as fast as it goes'),
         'lockstep': ('false', 'the simulator waits for the command that answers each state'),
         'episodes': ('0', 'end after this many episodes with a summary; 0: never'),
-        'record': ('', 'record everything into this rosbag2 directory'),
+        'record': ('', 'record everything into this rosbag2 directory; the recorder may join a second late'),
         'rviz': ('false', 'show the scene in RViz (needs a ROS 2 distribution)'),
         'keep_going': ('false', 'go on when the policy dies; the simulator then brakes by itself'),
         'scene_pose': ('[0.0, 0.0, 0.0]', "where the scene's origin lies in the map: [x, y, yaw]"),
@@ -61,26 +62,35 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
         try:
             return kind(given(name))
         except ValueError:
-            raise RuntimeError(f"launch argument {name}: expected a number, got '{given(name)}'") from None
+            what = 'a whole number' if kind is int else 'a number'
+            raise RuntimeError(f"launch argument {name}: expected {what}, got '{given(name)}'") from None
+
+    def pose(name: str) -> list[float]:
+        try:
+            x, y, yaw = (float(part) for part in given(name).strip('[] ').split(','))
+        except ValueError:
+            raise RuntimeError(f"launch argument {name}: expected [x, y, yaw], got '{given(name)}'") from None
+        return [x, y, yaw]
 
     speed_factor, lockstep = number('speed_factor', float), switched_on('lockstep')
     silence = silence_allowed(speed_factor, lockstep)
-    pose = [float(part) for part in given('scene_pose').strip('[]').split(',')]
     actions: list[Any] = [
         Node(package=PACKAGE, executable='sim', name='sim', output='screen',
              parameters=[given('params_file'), {
                  'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
-                 'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence}],
+                 'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
+                 'await_recorder': bool(given('record'))}],
              on_exit=Shutdown(reason='the simulator has ended')),
         Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
              parameters=[given('params_file'), {
-                 'alpha': number('alpha', float), 'model': given('model'), 'scene_pose': pose, 'stale_after': silence,
-                 'use_sim_time': True}],
+                 'alpha': number('alpha', float), 'model': given('model'), 'scene_pose': pose('scene_pose'),
+                 'stale_after': silence, 'use_sim_time': True}],
              on_exit=None if switched_on('keep_going') else Shutdown(reason='the policy has ended')),
     ]
     if given('record'):
-        actions.append(ExecuteProcess(cmd=['ros2', 'bag', 'record', '-o', given('record'), '--topics', *RECORDED],
-                                      output='screen'))
+        actions.append(ExecuteProcess(cmd=[ros2_command(), 'bag', 'record', '-o', given('record'), '--topics',
+                                           *RECORDED], output='screen',
+                                      on_exit=Shutdown(reason='the recorder has ended')))
     if switched_on('rviz'):
         layout = PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', 'scene.rviz'])
         actions.append(Node(package='rviz2', executable='rviz2', arguments=['-d', layout]))

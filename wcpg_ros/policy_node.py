@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -16,7 +17,8 @@ from sensor_msgs.msg import MultiDOFJointState
 from std_msgs.msg import Float64MultiArray
 
 from sim_node import cdr
-from sim_node.guards import Problem
+from sim_node.cdr import CdrError
+from sim_node.guards import UNREADABLE, Problem
 from sim_node.parameters import Row, declare, follow
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
@@ -64,8 +66,8 @@ class PolicyNode(Node):
         self._command_out = self.create_publisher(AccelStamped, 'ego/acceleration_command', KEEP_ALL)
         self._risk_out = self.create_publisher(Float64MultiArray, '~/risk', KEEP_ALL)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
-        self.create_subscription(Odometry, EGO, self._take_odometry, NEWEST)
-        self.create_subscription(MultiDOFJointState, VEHICLES, self._take_vehicles, NEWEST)
+        self.create_subscription(Odometry, EGO, self._take_odometry, NEWEST, raw=True)
+        self.create_subscription(MultiDOFJointState, VEHICLES, self._take_vehicles, NEWEST, raw=True)
         follow(self, PARAMETERS, self._values, self._problem_with, self._apply)
         # On the steady clock: a timer on simulated time never fires when the simulation has died.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -76,26 +78,37 @@ class PolicyNode(Node):
 
     # States in, commands out
 
-    def _take_odometry(self, message: Odometry) -> None:
-        reading = read_odometry(message)
-        pose, twist = reading.poses[0], reading.twists[0]
-        self._offer(EGO, reading, check_odometry(
-            reading.frame, message.child_frame_id, pose[:3], pose[3:], twist[:3], twist[3:],
-            map_frame=self._values['map_frame'], body_frame=self._values['base_frame']))
+    def _take_odometry(self, data: bytes) -> None:
+        def check(reading: Reading) -> Problem | None:
+            pose, twist = reading.poses[0], reading.twists[0]
+            return check_odometry(reading.frame, reading.child_frame, pose[:3], pose[3:], twist[:3], twist[3:],
+                                  map_frame=self._values['map_frame'], body_frame=self._values['base_frame'])
 
-    def _take_vehicles(self, message: MultiDOFJointState) -> None:
-        reading = read_vehicles(message)
-        poses, twists = reading.poses, reading.twists
-        self._offer(VEHICLES, reading, check_vehicles(
-            reading.frame, reading.names, poses[:, :3], poses[:, 3:], twists[:, :3], twists[:, 3:],
-            map_frame=self._values['map_frame']))
+        self._take(EGO, data, read_odometry, check)
+
+    def _take_vehicles(self, data: bytes) -> None:
+        def check(reading: Reading) -> Problem | None:
+            poses, twists = reading.poses, reading.twists
+            return check_vehicles(reading.frame, reading.names, poses[:, :3], poses[:, 3:], twists[:, :3],
+                                  twists[:, 3:], map_frame=self._values['map_frame'])
+
+        self._take(VEHICLES, data, read_vehicles, check)
+
+    def _take(self, name: str, data: bytes, read: Callable[[bytes], Reading],
+              check: Callable[[Reading], Problem | None]) -> None:
+        try:
+            reading = read(data)
+        except CdrError as error:
+            self._safety.inputs[name].offer(0, Problem(UNREADABLE, str(error)))
+        else:
+            self._offer(name, reading, check(reading))
+        self._tell()
 
     def _offer(self, name: str, reading: Reading, problem: Problem | None) -> None:
         if self._safety.inputs[name].offer(reading.stamp, problem):
             self._readings[name] = reading
             if len(self._readings) == 2 and self._readings[EGO].stamp == self._readings[VEHICLES].stamp:
                 self._drive(reading.stamp)
-        self._tell()
 
     def _drive(self, stamp: int) -> None:
         """Answer a state of which both parts have come."""

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sim_node.guards import (
     DUPLICATE_ID,
     NOT_A_ROTATION,
@@ -55,7 +57,7 @@ def check_vehicles(frame_id: str, ids: Sequence[str], positions: Any, orientatio
 
 
 def _check_rotations(ids: Sequence[str], orientations: Sequence[Sequence[float]]) -> Problem | None:
-    for name, orientation in zip(ids, orientations, strict=True):
+    for name, orientation in zip(ids, np.asarray(orientations, dtype=float).tolist(), strict=True):
         length = math.hypot(*orientation)   # which does not overflow
         if abs(length - 1.0) > QUATERNION_TOLERANCE:
             return Problem(NOT_A_ROTATION, f"the quaternion of '{name}' has length {length:g}")

@@ -1,0 +1,43 @@
+"""A launch_testing example: the launch file drives three episodes and ends well.
+
+Not verified: launch_testing comes with a ROS 2 distribution only. Run it there with `launch_test`.
+"""
+
+import unittest
+
+import launch_testing.actions
+import launch_testing.asserts
+
+from launch import LaunchDescription
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import PathJoinSubstitution
+from launch_ros.substitutions import FindPackageShare
+
+
+def generate_test_description():
+    """The left turn as fast as it goes, and the tests beside it."""
+    launch_file = PathJoinSubstitution([FindPackageShare('wcpg_ros'), 'launch', 'left_turn.launch.py'])
+    arguments = {'speed_factor': '0', 'lockstep': 'true', 'episodes': '3', 'seed': '7'}
+    return LaunchDescription([
+        IncludeLaunchDescription(PythonLaunchDescriptionSource(launch_file), launch_arguments=arguments.items()),
+        launch_testing.actions.ReadyToTest()])
+
+
+class WhileItDrives(unittest.TestCase):
+    """Runs beside the nodes."""
+
+    def test_three_episodes_end(self, proc_output):
+        """Each says how."""
+        for number in (1, 2, 3):
+            proc_output.assertWaitFor(f'episode {number} (seed {number + 6}): ', timeout=120)
+        proc_output.assertWaitFor('3 episodes: ', timeout=10)
+
+
+@launch_testing.post_shutdown_test()
+class AfterShutdown(unittest.TestCase):
+    """Runs when all has ended."""
+
+    def test_both_nodes_ended_well(self, proc_info):
+        """No crash on the way out."""
+        launch_testing.asserts.assertExitCodes(proc_info)

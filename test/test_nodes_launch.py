@@ -1,0 +1,144 @@
+"""The launch files: arguments, episodes and summary, recording, and what happens when somebody dies."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from launch_api import problems
+from node_probe import Nodes
+from rosbags.rosbag2 import Reader
+
+from launch import LaunchContext
+from sim_node.scenario import load_scenario
+from wcpg_ros.controllers import prepare
+from wcpg_ros.domain import Ros, Running, eventually
+from wcpg_ros.evaluate import OUTCOMES, drive
+from wcpg_ros.launching import scene_launch, silence_allowed
+
+ROOT = Path(__file__).parent.parent
+
+
+def group_is_gone(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def started(running: Running, name: str) -> int:
+    return int(running.wait_for(rf'\[{name}\]: process started with pid \[(\d+)\]')[1])
+
+
+def all_gone(running: Running) -> None:
+    for pid in re.findall(r'process started with pid \[(\d+)\]', running.text):
+        eventually(lambda pid=pid: group_is_gone(int(pid)), 10, f'process {pid} gone')
+
+
+@pytest.mark.parametrize(('scenario', 'row'), [('left_turn', '+10/8%'), ('merge', 'train')])
+def test_episodes_with_a_clean_exit_a_summary_and_a_bag(
+        nodes: Nodes, ros: Ros, tmp_path: Path, scenario: str, row: str) -> None:
+    model, bag = nodes.model(12, scenario=scenario), tmp_path / 'bag'
+    launch = ros.ros2('launch', 'wcpg_ros', f'{scenario}.launch.py', 'lockstep:=true',
+                      'speed_factor:=20', 'episodes:=3', 'seed:=7000000', 'alpha:=1', f'row:={row}', f'model:={model}',
+                      f'record:={bag}')
+    assert launch.ended(60) == 0
+    rows = drive(*prepare(scenario, row, str(model), 1.0), episodes=3, seed=7)
+    said = re.findall(r'episode (\d) \(seed (\d+)\): (\w+) after ([\d.]+) s', launch.text)
+    assert said == [(str(i + 1), str(row['seed']), OUTCOMES[row['outcome']], f'{row["steps"] / 10:.1f}')
+                    for i, row in enumerate(rows)]
+    assert '[sim-1] 3 episodes: ' in launch.text
+    assert launch.text.count('process has finished cleanly') == 3
+    all_gone(launch)
+    with Reader(bag) as reader:
+        counts = {connection.topic: connection.msgcount for connection in reader.connections}
+    # The recorder joins while the first episode runs; what it hears from then on it keeps.
+    assert {'/clock', '/ego/odometry', '/vehicles', '/ego/acceleration_command'} <= counts.keys()
+    assert counts['/sim/episode'] == 3     # whenever it joined
+
+
+def test_a_policy_that_dies_ends_the_launch(nodes: Nodes, ros: Ros) -> None:
+    launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model(0)}')
+    pid = started(launch, 'wcpg-2')
+    launch.wait_for('driving left_turn')
+    os.kill(pid, signal.SIGKILL)
+    assert launch.ended() == 0
+    assert re.search(rf'\[ERROR\] \[wcpg-2\]: process has died \[pid {pid}, exit code -9', launch.text)
+    assert '[INFO] [sim-1]: process has finished cleanly' in launch.text
+    all_gone(launch)
+
+
+def test_keep_going_keeps_the_simulator(nodes: Nodes, ros: Ros) -> None:
+    launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model(0)}', 'keep_going:=true')
+    pid = started(launch, 'wcpg-2')
+    launch.wait_for('driving left_turn')
+    os.kill(pid, signal.SIGKILL)
+    launch.wait_for('no command for 0.5 s: ego brakes by itself')
+    assert launch.process.poll() is None
+    launch.signal(signal.SIGINT)
+    assert launch.ended() == 0
+    assert re.search(r'\[sim-1\] \d+ episodes?: ', launch.text)
+    all_gone(launch)
+
+
+def test_a_killed_launch_leaves_nobody(nodes: Nodes, ros: Ros) -> None:
+    launch = ros.ros2('launch', 'wcpg_ros', 'merge.launch.py', f'model:={nodes.model(0, scenario="merge")}')
+    launch.wait_for('driving merge')
+    launch.signal(signal.SIGKILL)
+    launch.ended()
+    all_gone(launch)
+
+
+@pytest.mark.parametrize(('argument', 'said'), [
+    ('row:=nope', "sim: row 'nope': left_turn has no such row; choose one of train"),
+    ('model:=/no/such/file.safetensors', 'wcpg: /no/such/file.safetensors: '),
+    ('seed:=x', "launch argument seed: expected a whole number, got 'x'"),
+])
+def test_a_bad_argument_ends_the_launch_and_is_named(nodes: Nodes, ros: Ros, argument: str, said: str) -> None:
+    given = [argument] if argument.startswith('model') else [argument, f'model:={nodes.model()}']
+    launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', *given)
+    launch.wait_for(re.escape(said))
+    launch.ended()
+    all_gone(launch)
+
+
+@pytest.mark.parametrize(('name', 'value', 'said'), [
+    ('episodes', 'two', "expected a whole number, got 'two'"), ('alpha', 'low', "expected a number, got 'low'"),
+    ('lockstep', 'maybe', "expected true or false, got 'maybe'"), ('speed_factor', '', "expected a number, got ''"),
+    ('scene_pose', '[1, 2]', r"expected \[x, y, yaw\], got '\[1, 2\]'"), ('rviz', 'x', 'expected true or false'),
+])
+def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
+    context = LaunchContext()
+    *declared, start = scene_launch('left_turn').entities
+    for argument in declared:
+        argument.execute(context)
+    assert start.execute(context)     # the defaults are fine
+    context.launch_configurations[name] = value
+    *_, start = scene_launch('left_turn').entities
+    with pytest.raises(RuntimeError, match=f'launch argument {name}: {said}'):
+        start.execute(context)
+
+
+def test_show_args_describes_every_argument(ros: Ros) -> None:
+    for scene in ('left_turn', 'merge'):
+        shown = ros.run_ros2('launch', 'wcpg_ros', f'{scene}.launch.py', '--show-args').stdout
+        for name in ('alpha', 'model', 'seed', 'row', 'speed_factor', 'lockstep', 'episodes', 'record', 'rviz',
+                     'keep_going', 'scene_pose', 'params_file'):
+            assert re.search(rf"^    '{name}':\n        \S.*\n        \(default: ", shown, re.MULTILINE), name
+        assert load_scenario(scene)
+
+
+def test_the_silence_allowed_follows_the_pace() -> None:
+    assert silence_allowed(1.0, False) == 0.5
+    assert silence_allowed(0.1, False) == 5.0
+    assert silence_allowed(100.0, False) == 0.2     # no machine answers in 5 ms every time
+    assert silence_allowed(0.0, False) == silence_allowed(1.0, True) == 10.0
+
+
+@pytest.mark.parametrize('file', [*sorted(ROOT.glob('launch/*.launch.py')), ROOT / 'wcpg_ros' / 'launching.py'])
+def test_only_what_the_real_launch_has_too_is_used(file: Path) -> None:
+    assert problems(file) == []
