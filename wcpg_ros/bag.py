@@ -3,6 +3,7 @@
     bag inspect bags/run1 [--json] [--plot run1.png]
     bag export bags/big --to npz --out big.npz
     bag export bags/big --to minari --out left_turn/mixed-v0
+    bag reindex bags/killed
 
 A bag of another car or simulator needs to hold states and commands: --map /vehicles=/traffic names its topics,
 --scenario says where it drove, --vehicle-size 4.6 1.9 how long and wide everybody is where no markers say it.
@@ -22,8 +23,8 @@ import numpy as np
 from sim_node.scenario import load_scenario, scenario_names
 from sim_node.settings import SettingsError
 from wcpg_ros.bag_export import export_minari, export_npz
-from wcpg_ros.bag_files import BagError
 from wcpg_ros.bag_reader import BagReader, ReadOptions, Summary
+from wcpg_ros.bag_repair import reindex
 from wcpg_ros.bag_transitions import Rules
 from wcpg_ros.evaluate import parse_changes
 
@@ -122,6 +123,12 @@ def export(given: argparse.Namespace) -> int:
     return 1 if reader.summary.problems else 0
 
 
+def mend(given: argparse.Namespace) -> int:
+    """Finish a bag whose recorder was killed, for tools that ask for that."""
+    reindex(given.bag)
+    return 0
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog='bag', description=__doc__,
@@ -147,10 +154,13 @@ def main(args: Sequence[str] | None = None) -> int:
     giving.add_argument('--to', choices=('minari', 'npz'), required=True)
     giving.add_argument('--out', required=True, help='the file, or the name of the Minari dataset')
     giving.set_defaults(run=export)
+    mending = commands.add_parser('reindex', help='finish a bag whose recorder was killed')
+    mending.add_argument('bag', type=Path, metavar='BAG')
+    mending.set_defaults(run=mend)
     given = parser.parse_args(args)
     try:
         return given.run(given)
-    except (BagError, SettingsError, OSError) as error:
+    except (ValueError, OSError) as error:
         print(f'bag: {error}', file=sys.stderr)
         return 2
 

@@ -1,0 +1,52 @@
+"""A recorded launch holds every state and command from the first on, and reads back as it was driven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs rclpy')
+pytest.importorskip('rosbags', reason='needs the bags extra')
+
+from bag_tools import assert_same, driven, messages, read
+from node_probe import Nodes
+
+from wcpg_ros.bag_messages import header_stamp
+from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, VEHICLES
+from wcpg_ros.domain import Ros
+
+
+@pytest.mark.parametrize(('scenario', 'seed'), [('left_turn', 12), ('merge', 11)])
+def test_nodes_in_lockstep_recorded_and_read_back(
+        nodes: Nodes, ros: Ros, tmp_path: Path, scenario: str, seed: int) -> None:
+    model, bag = nodes.model(seed, scenario=scenario), tmp_path / 'bag'
+    launch = ros.ros2('launch', 'wcpg_ros', f'{scenario}.launch.py', 'lockstep:=true', 'speed_factor:=0',
+                      'episodes:=4', 'seed:=5000000', 'alpha:=0.3', f'model:={model}', f'record:={bag}')
+    assert launch.ended(90) == 0, launch.text
+    assert 'waiting for a recorder' in launch.text
+    episodes, reader = read(bag)
+    expected = driven(scenario, str(model), 4, 5, 0.3)
+    for episode, drive in zip(episodes, expected, strict=True):
+        assert_same(episode.transitions, drive)
+        alphas = episode.transitions.alpha
+        assert (alphas[~np.isnan(alphas)] == np.float32(0.3)).all()
+    assert reader.summary.problems == []
+    steps = sum(sum(drive.rows['steps']) for drive in expected)
+    stamps = {topic: {header_stamp(m.data) for m in messages(bag) if m.topic == topic}
+              for topic in (EGO, VEHICLES, COMMAND)}
+    assert stamps[EGO] == stamps[VEHICLES]
+    assert len(stamps[EGO]) == steps + 4
+    assert len(stamps[COMMAND]) >= steps
+    counts = {name: topic.count for name, topic in reader.summary.topics.items()}
+    assert counts[EPISODE] == 4
+    assert counts[MARKERS] >= steps + 4
+
+
+def test_a_recorder_that_cannot_record_ends_the_launch(nodes: Nodes, ros: Ros, tmp_path: Path) -> None:
+    (tmp_path / 'bag').mkdir()
+    launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model()}',
+                      f'record:={tmp_path / "bag"}')
+    launch.ended(60)     # instead of waiting for ever
+    assert 'already exists' in launch.text
