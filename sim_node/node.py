@@ -62,6 +62,8 @@ class Simulator(Node):
         self.create_timer(REMIND_SECONDS, self._remind, clock=self._steady)
         self.create_timer(1.0, self._report, clock=self._steady)
         self._begin()
+        self.get_logger().info(f'simulating {self._values["scenario"]}, row {self._values["row"]}, from seed '
+                               f'{self._episode.seed}')
 
     @property
     def finished(self) -> bool:
