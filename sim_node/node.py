@@ -25,7 +25,7 @@ from sim_node.scenario import STEP_SECONDS
 from sim_node.settings import SettingsError
 
 REMIND_SECONDS = 0.1     # between two copies of a state that stands still
-LAST_WORDS_SECONDS = 1.0
+LAST_WORDS_SECONDS = 4.0     # more than the 3 s after which Fast DDS repeats what was lost
 
 
 class Simulator(Node):
