@@ -25,7 +25,7 @@ from sim_node.scenario import STEP_SECONDS
 from sim_node.settings import SettingsError
 
 REMIND_SECONDS = 0.1     # between two copies of a state that stands still
-LAST_WORDS_SECONDS = 1.0
+LAST_WORDS_SECONDS = 4.0     # more than the 3 s after which Fast DDS repeats what was lost
 AWAIT_SECONDS = 0.05     # between two looks for a recorder
 
 
@@ -68,6 +68,8 @@ class Simulator(Node):
             self._awaiting = self.create_timer(AWAIT_SECONDS, self._look_for_recorder, clock=self._steady)
         else:
             self._begin()
+        self.get_logger().info(f'simulating {self._values["scenario"]}, row {self._values["row"]}, from seed '
+                               f'{self._values["seed"]}')
 
     @property
     def finished(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -78,9 +79,10 @@ class Outputs:
         return bool(set.intersection(*listeners))
 
     def wait_until_received(self, seconds: float) -> None:
-        """Give everybody reachable the time to get the last messages."""
+        """Give everybody reachable the time to get the last messages, this long in all: a dead reader never answers."""
+        end = time.monotonic() + seconds
         for publisher in (self._results, self._vehicles, self._odometry):
-            publisher.wait_for_all_acked(Duration(seconds=seconds))
+            publisher.wait_for_all_acked(Duration(seconds=max(end - time.monotonic(), 0.0)))
 
 
 def _time(nanoseconds: int) -> Time:

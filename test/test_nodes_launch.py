@@ -65,6 +65,7 @@ def test_a_policy_that_dies_ends_the_launch(nodes: Nodes, ros: Ros) -> None:
     launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model(0)}')
     pid = started(launch, 'wcpg-2')
     launch.wait_for('driving left_turn')
+    launch.wait_for('simulating left_turn, row train, from seed 0')
     os.kill(pid, signal.SIGKILL)
     assert launch.ended() == 0
     assert re.search(rf'\[ERROR\] \[wcpg-2\]: process has died \[pid {pid}, exit code -9', launch.text)

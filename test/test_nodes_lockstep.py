@@ -50,7 +50,7 @@ def test_every_state_and_command_is_the_one_in_process(
         nodes: Nodes, probe: Probe, scenario: str, row: str, model: dict, alpha: float) -> None:
     size = 16 + int('time_feature' in model)
     path = nodes.model(**model, scenario=scenario, observation_size=size)
-    episodes = 15
+    episodes = 10
     heard = {topic: probe.listen(kind, topic) for kind, topic in
              ((Odometry, ODOMETRY), (MultiDOFJointState, VEHICLES), (AccelStamped, COMMAND))}
     results = probe.results()
@@ -65,6 +65,8 @@ def test_every_state_and_command_is_the_one_in_process(
     scene = load_scenario(scenario, row, {'layout.time': 'time_feature' in model})
     states, commands, expected = in_process(scene, Policy.load(path), alpha, range(40, 40 + episodes))
     assert results == list(expected.values())
+    for topic, last in ((ODOMETRY, max(states)), (VEHICLES, max(states)), (COMMAND, max(commands))):
+        probe.until(lambda topic=topic, last=last: nanoseconds(heard[topic][-1]) >= last, f'the last of {topic}')
     assert len({result.outcome for result in results}) > 1     # the test would show little otherwise
     assert {nanoseconds(message) for message in heard[ODOMETRY]} == states.keys()
     for message in heard[ODOMETRY]:
@@ -87,11 +89,11 @@ def test_every_state_and_command_is_the_one_in_process(
 def test_outcomes_steps_and_returns_are_those_of_evaluate(nodes: Nodes, probe: Probe) -> None:
     path = nodes.model(0, scenario='merge')
     results = probe.results()
-    nodes.sim(scenario='merge', seed=2_000_000, episodes=20)
+    nodes.sim(scenario='merge', seed=2_000_000, episodes=10)
     nodes.wcpg(model=path, alpha=0.05)
-    probe.until(lambda: len(results) == 20, 'all episodes', 60)
+    probe.until(lambda: len(results) == 10, 'all episodes', 60)
     from wcpg_ros.controllers import prepare
-    rows = drive(*prepare('merge', 'train', str(path), 0.05), episodes=20, seed=2)
+    rows = drive(*prepare('merge', 'train', str(path), 0.05), episodes=10, seed=2)
     outcomes = np.array([(i, r.seed, ('running', 'success', 'collision', 'timeout').index(r.outcome), r.steps,
                           r.episode_return, int(r.hit.removeprefix('vehicle_') or -1))
                          for i, r in enumerate(results)], EPISODE)

@@ -193,4 +193,5 @@ def test_told_to_stop_it_sums_up_and_ends_well(nodes: Nodes, probe: Probe, signu
     probe.until(lambda: states, 'it runs')
     sim.signal(signum)
     assert sim.ended() == 0
-    assert sim.text == '0 episodes: none ended\n'
+    assert sim.text.endswith('simulating left_turn, row train, from seed 0\n0 episodes: none ended\n')
+    assert len(sim.text.splitlines()) == 2

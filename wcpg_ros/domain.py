@@ -7,6 +7,7 @@ two test runs on one machine never share one and a domain rests after a test tha
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import importlib.util
 import os
@@ -23,6 +24,7 @@ from typing import Any
 DOMAINS = 101
 LOCKS = Path(tempfile.gettempdir(), f'wcpg_ros_domains_{os.getuid()}')
 POLL = 0.02
+_LIBC, _PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 STANDALONE = importlib.util.find_spec('ros2_standalone')
 
 
@@ -86,6 +88,11 @@ def eventually(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     return result
 
 
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent is killed, which then cannot do so itself."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Running:
     """A process whose output can be waited for; it leads a group of its own."""
 
@@ -93,7 +100,8 @@ class Running:
         self._output = output
         with output.open('wb') as stream:
             self.process = subprocess.Popen(cmd, env=environment, stdin=subprocess.DEVNULL, stdout=stream,
-                                            stderr=subprocess.STDOUT, start_new_session=True, **options)
+                                            stderr=subprocess.STDOUT, start_new_session=True,
+                                            preexec_fn=_end_with_parent, **options)
 
     @property
     def text(self) -> str:
