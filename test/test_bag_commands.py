@@ -128,8 +128,9 @@ def test_n_step_rewards_by_hand(bags: Path) -> None:
     transitions = episodes[0].transitions
     count = len(transitions)
     replay = Replay(1000, transitions.observation.shape[1])
-    offline.add(replay, transitions, episodes[0].outcome, 0.99, 3)
+    offline.add(replay, transitions, episodes[0].outcome, 0.99, 3, bound=3.0)
     assert replay.size == count
+    assert (replay.column('action') == 3.0).all()     # 4 m/s² were asked for
     discount = 0.99 ** transitions.steps.astype(float)
     paid = float(transitions.reward[-1])
     assert replay.column('reward')[count - 1] == pytest.approx(paid)

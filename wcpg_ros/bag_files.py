@@ -7,6 +7,7 @@ behind it is given all the same.
 from __future__ import annotations
 
 import io
+import re
 import sqlite3
 import struct
 import zlib
@@ -79,14 +80,14 @@ def find_bags(path: Path) -> list[list[Path]]:
     if files:
         return [sorted(files, key=_place)]
     _refuse_compressed(path)
-    bags = [bag for child in sorted(path.iterdir()) if child.is_dir() for bag in find_bags_or_none(child)]
+    bags = [bag for child in sorted(path.iterdir()) if child.is_dir() for bag in _bags_in(child)]
     if not bags:
         raise BagError(f'{path}: no bag in it, no {" and no ".join(SUFFIXES.values())} file')
     return bags
 
 
-def find_bags_or_none(path: Path) -> list[list[Path]]:
-    """The bags at a path, or none."""
+def _bags_in(path: Path) -> list[list[Path]]:
+    """The bags at a path, if there are any."""
     try:
         return find_bags(path)
     except BagError:
@@ -112,7 +113,7 @@ def read_file(path: Path, wanted: Callable[[Topic], bool], report: FileReport,
     `report` is filled on the way; `progress` is told the bytes read since it was last told.
     """
     metadata = path.with_name(METADATA_FILE)
-    if metadata.is_file() and 'compression_mode: MESSAGE' in metadata.read_text(errors='replace').upper():
+    if metadata.is_file() and re.search(r'compression_mode:\W*message', metadata.read_text(errors='replace'), re.I):
         report.problems.append(f'{path}: its messages are compressed one by one; record with chunk compression instead')
         return
     file = (_McapFile if path.suffix == SUFFIXES['mcap'] else _Sqlite3File)(path, wanted, report)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ import numpy as np
 from tqdm import tqdm
 
 from sim_node.episode_time import STEP_NANOSECONDS
-from sim_node.scenario import Scenario, load_scenario
+from sim_node.scenario import Scenario, load_scenario, scenario_names
+from sim_node.settings import SettingsError
 from wcpg_ros.bag_episodes import Assembler, RawEpisode
 from wcpg_ros.bag_files import BagError, FileReport, RawMessage, find_bags, read_file
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, TYPES, VEHICLES
@@ -94,6 +94,8 @@ class BagReader:
         self._roles = {self._options.names.get(name, name): name for name in USED}
         if self._options.rules.vehicle_size is not None:
             del self._roles[self._options.names.get(MARKERS, MARKERS)]
+        self._scenarios: dict[tuple[str, str], Scenario] = {}     # by name and row
+        self._last_scenario: str | None = None
         self.summary = Summary()
 
     def episodes(self, progress: bool = False) -> Iterator[RecordedEpisode]:
@@ -167,22 +169,23 @@ class BagReader:
         name = options.scenario or (result.scenario if result else self._last_scenario)
         if name is None:
             return None
-        scenario = _load(name, result.row if result else options.row, tuple(options.changes.items()))
+        try:
+            scenario = self._load(name, result.row if result else options.row)
+        except SettingsError as error:
+            raise BagError(f'the bag was driven in another scene: {error} (--scenario)') from None
         if result is not None and result.scenario != scenario.name:
             raise BagError(f'the bag was driven in {result.scenario}, not in {scenario.name}: it is refused')
         self._last_scenario = name
         return scenario
 
-    _last_scenario: str | None = None
+    def _load(self, name: str, row: str) -> Scenario:
+        if (name, row) not in self._scenarios:
+            self._scenarios[name, row] = load_scenario(name, row, dict(self._options.changes))
+        return self._scenarios[name, row]
 
     def _longest(self) -> int:
-        steps = _load(self._options.scenario, self._options.row, ()).max_steps if self._options.scenario else 300
-        return (steps + _SLACK) * STEP_NANOSECONDS
-
-
-@cache
-def _load(name: str, row: str, changes: tuple[tuple[str, Any], ...]) -> Scenario:
-    return load_scenario(name, row, dict(changes))
+        name = self._options.scenario or scenario_names()[0]
+        return (self._load(name, self._options.row).max_steps + _SLACK) * STEP_NANOSECONDS
 
 
 def _row(episode: RecordedEpisode) -> EpisodeRow:

@@ -27,6 +27,7 @@ from wcpg_ros.conversions import in_scene
 
 UNKNOWN, CUT = 'unknown', 'cut'     # outcomes of episodes whose end nobody can tell, or is not in the bag
 TERMINAL = OUTCOMES[1:]
+_RISK_STAMP_ERROR = 1000     # ns
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,16 @@ class EpisodeReader:
             reward=np.where(done, np.float32(course.reward), np.float32(0.0)),
             next_observation=observations(scenario, [row[2] for row in rows], elapsed + steps),
             done=done, truncated=~followed & ~done, steps=steps,
-            alpha=np.array([raw.alphas.get(stamp, np.nan) for stamp in stamps], dtype=np.float32), index=index)
+            alpha=np.array([_level_at(raw.alphas, stamp, period) for stamp in stamps], dtype=np.float32), index=index)
+
+
+def _level_at(alphas: dict[int, float], stamp: int, period: int) -> float:
+    """The risk level of a decision, NaN where nobody says it."""
+    if stamp in alphas:
+        return alphas[stamp]
+    # A risk message has its stamp in seconds, to a microsecond at most; a foreign decision lies between two of ours.
+    known = [each for each in alphas if stamp - period < each <= stamp + _RISK_STAMP_ERROR]
+    return alphas[max(known)] if known else np.nan
 
 
 def observations(scenario: Scenario, states: list[tuple], steps: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from sim_node.scenario import load_scenario
 from sim_node.state import OUTCOMES
 from wcpg_ros.bag_files import BagError
 from wcpg_ros.bag_reader import BagReader, ReadOptions
@@ -65,9 +66,10 @@ def learn(trainer: Trainer, position: int = 0) -> bool:
 def fill(replay: Replay, config: RunConfig, progress: bool = False) -> None:
     """Read a run's bags into replay; what is wrong with them is said on stderr."""
     world, learning = config.recipe.world, config.recipe.learning
+    bound = load_scenario(config.scenario, world.row, world.changes).vehicle.acceleration_limit
     reader = BagReader(map(Path, config.bags), ReadOptions(config.scenario, world.row, world.changes))
     for episode in reader.episodes(progress):
-        add(replay, episode.transitions, episode.outcome, learning.gamma, learning.n_step)
+        add(replay, episode.transitions, episode.outcome, learning.gamma, learning.n_step, bound)
         if not config.recipe.alpha.relabel and np.isnan(episode.transitions.alpha).any():
             raise BagError('the bags do not say at which alpha they were driven: set alpha.relabel to true')
     summary = reader.summary
@@ -82,8 +84,11 @@ def fill(replay: Replay, config: RunConfig, progress: bool = False) -> None:
               file=sys.stderr)
 
 
-def add(replay: Replay, transitions: Transitions, outcome: str, gamma: float, n_step: int) -> None:
-    """Append an episode's transitions, their rewards summed over up to `n_step` decisions without a gap."""
+def add(replay: Replay, transitions: Transitions, outcome: str, gamma: float, n_step: int, bound: float) -> None:
+    """Append an episode's transitions, their rewards summed over up to `n_step` decisions without a gap.
+
+    Actions beyond the bound are what the car itself makes of them.
+    """
     count = len(transitions)
     if not count:
         return
@@ -97,6 +102,7 @@ def add(replay: Replay, transitions: Transitions, outcome: str, gamma: float, n_
         reward[alive] += discount[alive] * transitions.reward[reached[alive]]
         discount[alive] *= steps[reached[alive]]
         alive &= ~(transitions.done | transitions.truncated)[reached]
-    replay.add(transitions.observation, transitions.next_observation[last], action=transitions.action, reward=reward,
-               discount=discount, done=transitions.done[last], alpha=np.nan_to_num(transitions.alpha, nan=1.0),
+    replay.add(transitions.observation, transitions.next_observation[last],
+               action=transitions.action.clip(-bound, bound), reward=reward, discount=discount,
+               done=transitions.done[last], alpha=np.nan_to_num(transitions.alpha, nan=1.0),
                outcome=OUTCOMES.index(outcome) if outcome in OUTCOMES else 0)
