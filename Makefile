@@ -37,7 +37,7 @@ $(VENV)/.drive: setup.py standalone/setup.py
 
 $(VENV)/.test: $(VENV)/.drive
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet $(EDITABLE) '.[gym,pictures,train,baselines,bags,test]'
+	$(BIN)/pip install --quiet $(EDITABLE) '.[gym,pictures,train,baselines,bags,minari,test]'
 	touch $@
 
 clean:

@@ -43,6 +43,7 @@ EXTRAS = {
         'onnx>=1.16,<2',             # optional export of a policy
     ],
     'bags': ['rosbags>=0.11,<0.12', 'mcap>=1.6,<2'],   # read rosbag2; write it so that a kill loses little
+    'minari': ['minari[hdf5]>=0.5,<0.6'],              # `bag export --to minari`
     # DDPG and PPO; any other spelling of torch pulls gigabytes.
     'baselines': ['stable-baselines3>=2.4,<3', 'torch==2.13.0'],
     # The simulators we measure against; eclipse-sumo brings netconvert, which makes libsumo's networks.
@@ -85,6 +86,8 @@ setup(
             'evaluate = wcpg_ros.evaluate:main',
             'train = wcpg_ros.train:main',
             'render = wcpg_ros.render:main',
+            'record = wcpg_ros.record:main',
+            'bag = wcpg_ros.bag:main',
             'sim = sim_node.node:main',
             'wcpg = wcpg_ros.policy_node:main',
         ],

@@ -1,19 +1,19 @@
-"""The wire form (CDR, little endian) of the messages that carry states, packed straight from numbers and read back.
+"""The wire form (CDR, little endian) of the messages that are sent often, packed straight from numbers and read back.
 
 Building message objects for ten vehicles costs a hundred times what packing their numbers does; the bytes are the
-same (tested against rclpy's own serialisation). The simulator node publishes them, and the recorder writes them; the
-policy node reads them.
+same (tested against rclpy's own serialisation). The nodes publish and read them, and so do bags, without ROS.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 _ENCAPSULATION = b'\x00\x01\x00\x00'     # plain CDR, little endian, no options
 _NANOSECONDS = 1_000_000_000
+_NO_COVARIANCE = bytes(36 * 8)
 
 
 class Writer:
@@ -23,31 +23,34 @@ class Writer:
         self._parts = [_ENCAPSULATION]
         self._size = 0
 
-    def _append(self, data: bytes, alignment: int) -> None:
+    def packed(self, data: bytes, alignment: int) -> None:
+        """Bytes that are packed already, aligned as their first value asks."""
         padding = -self._size % alignment
-        self._parts.append(bytes(padding))
-        self._parts.append(data)
+        self._parts.append(data if not padding else bytes(padding) + data)
         self._size += padding + len(data)
 
     def uint32(self, value: int) -> None:
         """An unsigned integer, or the length of a sequence."""
-        self._append(struct.pack('<I', value), 4)
+        self.packed(struct.pack('<I', value), 4)
+
+    def int32s(self, *values: int) -> None:
+        """Signed integers one after the other."""
+        self.packed(struct.pack(f'<{len(values)}i', *values), 4)
 
     def string(self, text: str) -> None:
         """A string with its length and its closing zero."""
         data = text.encode() + b'\x00'
-        self.uint32(len(data))
-        self._append(data, 1)
+        self.packed(struct.pack('<I', len(data)) + data, 4)
 
     def float64s(self, values: np.ndarray | Sequence[float]) -> None:
         """Numbers one after the other, without a length."""
         data = np.asarray(values, dtype='<f8').tobytes()
         if data:
-            self._append(data, 8)
+            self.packed(data, 8)
 
     def stamp(self, nanoseconds: int) -> None:
         """A time since the epoch."""
-        self._append(struct.pack('<iI', nanoseconds // _NANOSECONDS, nanoseconds % _NANOSECONDS), 4)
+        self.packed(struct.pack('<iI', nanoseconds // _NANOSECONDS, nanoseconds % _NANOSECONDS), 4)
 
     def header(self, nanoseconds: int, frame: str) -> None:
         """A std_msgs/Header."""
@@ -103,6 +106,18 @@ class Reader:
         seconds, nanoseconds = struct.unpack_from(self._order + 'iI', self._data, self._take(8, 4))
         return seconds * _NANOSECONDS + nanoseconds
 
+    def int32s(self, count: int) -> tuple[int, ...]:
+        """Signed integers one after the other."""
+        return struct.unpack_from(f'{self._order}{count}i', self._data, self._take(4 * count, 4))
+
+    def skip(self, size: int, alignment: int = 1) -> None:
+        """Bytes that nobody wants."""
+        self._take(size, alignment)
+
+    def skip_string(self) -> None:
+        """A string that nobody wants."""
+        self._take(self.uint32(), 1)
+
 
 def clock(nanoseconds: int) -> bytes:
     """A rosgraph_msgs/Clock."""
@@ -117,10 +132,8 @@ def odometry(nanoseconds: int, frame: str, child_frame: str, state: np.ndarray) 
     writer = Writer()
     writer.header(nanoseconds, frame)
     writer.string(child_frame)
-    numbers = np.zeros(7 + 36 + 6 + 36)
-    numbers[:7] = x, y, 0.0, 0.0, 0.0, np.sin(heading / 2), np.cos(heading / 2)
-    numbers[43] = speed
-    writer.float64s(numbers)
+    pose = struct.pack('<7d', x, y, 0.0, 0.0, 0.0, np.sin(heading / 2), np.cos(heading / 2))
+    writer.packed(pose + _NO_COVARIANCE + struct.pack('<6d', speed, 0.0, 0.0, 0.0, 0.0, 0.0) + _NO_COVARIANCE, 8)
     return writer.finish()
 
 
@@ -147,4 +160,30 @@ def acceleration(nanoseconds: int, frame: str, value: float) -> bytes:
     writer = Writer()
     writer.header(nanoseconds, frame)
     writer.float64s([value, 0.0, 0.0, 0.0, 0.0, 0.0])
+    return writer.finish()
+
+
+def status(nanoseconds: int, name: str, hardware: str, level: int, message: str, values: Mapping[str, object]) -> bytes:
+    """A diagnostic_msgs/DiagnosticArray of one status."""
+    writer = Writer()
+    writer.header(nanoseconds, '')
+    writer.uint32(1)
+    writer.packed(bytes([level]), 1)
+    for text in (name, message, hardware):
+        writer.string(text)
+    writer.uint32(len(values))
+    for key, value in values.items():
+        writer.string(key)
+        writer.string(str(value))
+    return writer.finish()
+
+
+def numbers(fields: Sequence[str], values: Sequence[float]) -> bytes:
+    """A std_msgs/Float64MultiArray whose label names each of its numbers."""
+    writer = Writer()
+    writer.uint32(1)
+    writer.string(','.join(fields))
+    for size in (len(fields), 1, 0, len(values)):     # size and stride, the offset of the data, their number
+        writer.uint32(size)
+    writer.float64s(values)
     return writer.finish()

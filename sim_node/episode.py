@@ -23,6 +23,7 @@ class Episode:
         self._batch = Batch(scenario, 1, auto_reset=False)
         self._stamp = -1
         self.start = 0     # ns
+        self.observation = np.zeros((1, self._batch.observation_size), np.float32)     # of the state, a batch of one
         self.scenario = scenario
         self.seed = 0
         self.result: EpisodeResult | None = None
@@ -32,7 +33,7 @@ class Episode:
         last = max(self._stamp, after)
         self.start = 0 if last < 0 else next_start(last)
         self._stamp = self.start
-        self._batch.reset([seed])
+        self.observation = self._batch.reset([seed])
         self.seed = seed
         self.result = None
 
@@ -57,6 +58,11 @@ class Episode:
         self.result = EpisodeResult(self.scenario.name, self.scenario.row, self.seed, outcome,
                                     int(self._batch.scenes['step'][0]), episode_return, hit, self.start, self._stamp)
         return self.result
+
+    @property
+    def batch(self) -> Batch:
+        """The scene as controllers take it."""
+        return self._batch
 
     @property
     def stamp(self) -> int:

@@ -1,11 +1,15 @@
-"""How an episode ended, as an object and as the texts of a `~/episode` message. No ROS, no simulator."""
+"""How an episode ended, as an object and as a `~/episode` message. No ROS, no simulator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
+from sim_node import cdr
+
 NO_COMMAND = 'no_command'     # the outcome of an episode that nobody drove
+HARDWARE = 'simulation'       # what a diagnostic status of ours is about
+OK, WARN = 0, 1               # levels of diagnostic_msgs/DiagnosticStatus
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,11 @@ class EpisodeResult:
     def texts(self) -> dict[str, str]:
         """As a message tells it; floats to the last bit."""
         return {_key(name): value if isinstance(value, str) else repr(value) for name, value in asdict(self).items()}
+
+    def message(self) -> bytes:
+        """The whole message (diagnostic_msgs/DiagnosticArray), in CDR."""
+        level = OK if self.outcome == 'success' else WARN
+        return cdr.status(self.end, 'sim: episode', HARDWARE, level, self.outcome, self.texts())
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str]) -> EpisodeResult:

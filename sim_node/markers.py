@@ -1,49 +1,81 @@
-"""The scene for RViz and Foxglove: boxes by the vehicles' ids, the road, ego's route."""
+"""The scene for RViz and Foxglove, a visualization_msgs/MarkerArray in CDR: boxes by the vehicles' ids, road, route."""
 
 from __future__ import annotations
 
 import math
 import re
+import struct
+from collections.abc import Iterable, Sequence
+from functools import cache
 
 import numpy as np
-from builtin_interfaces.msg import Time
-from geometry_msgs.msg import Point
-from std_msgs.msg import ColorRGBA
-from visualization_msgs.msg import Marker, MarkerArray
 
+from sim_node.cdr import Writer
 from sim_node.geometry import Geometry, build_geometry
 from sim_node.roads import locate
-from sim_node.scenario import Scenario
+from sim_node.scenario import Road, Scenario
 
-_EGO = ColorRGBA(r=0.0, g=0.45, b=0.70, a=1.0)
-_OTHER = ColorRGBA(r=0.85, g=0.86, b=0.88, a=1.0)
-_ASPHALT = ColorRGBA(r=0.43, g=0.45, b=0.49, a=1.0)
-_ROUTE = ColorRGBA(r=0.34, g=0.71, b=0.91, a=1.0)
+Colour = tuple[float, float, float, float]     # red, green, blue, opacity
+
+_EGO: Colour = (0.0, 0.45, 0.70, 1.0)
+_OTHER: Colour = (0.85, 0.86, 0.88, 1.0)
+_ASPHALT: Colour = (0.43, 0.45, 0.49, 1.0)
+_ROUTE: Colour = (0.34, 0.71, 0.91, 1.0)
+_NONE: Colour = (0.0, 0.0, 0.0, 0.0)
 _HEIGHT = 1.5     # m
 
+EGO_NAMESPACE, VEHICLES_NAMESPACE = 'ego', 'vehicles'
+ARROW, CUBE, LINE_STRIP = 0, 1, 4     # of visualization_msgs/Marker
+ADD, DELETE = 0, 2
 
-def vehicle_markers(stamp: Time, frame: str, scenario: Scenario, ego: np.ndarray, names: list[str], others: np.ndarray,
-                    gone: set[str]) -> MarkerArray:
+_EMPTY_STRING = struct.pack('<I4x', 1)     # with its closing zero, up to the next aligned place
+_FOREVER = bytes(8)                        # lifetime
+_NOT_LOCKED = bytes(4)
+# What follows the points: no colours, no texture (resource; stamp, frame, format, data), no coordinates, no text, no
+# mesh (resource; file name, data), no materials.
+_REST = (bytes(4) + _EMPTY_STRING + bytes(8) + 2 * _EMPTY_STRING + bytes(4) + bytes(4) + 3 * _EMPTY_STRING + bytes(4)
+         + bytes(1))
+
+
+def vehicle_markers(stamp: int, frame: str, scenario: Scenario, ego: np.ndarray, names: list[str], others: np.ndarray,
+                    gone: Iterable[str]) -> bytes:
     """A box for everybody present, and the removal of those who have gone."""
-    boxes = [_box(stamp, frame, scenario, 'ego', 0, ego, _EGO)]
-    boxes += [_box(stamp, frame, scenario, 'vehicles', marker_id(name), state, _OTHER)
-              for name, state in zip(names, others, strict=True)]
-    for name in sorted(gone):
-        marker = Marker(ns='vehicles', id=marker_id(name), action=Marker.DELETE)
-        marker.header.frame_id, marker.header.stamp = frame, stamp
-        boxes.append(marker)
-    return MarkerArray(markers=boxes)
+    removed = sorted(gone)
+    writer = Writer()
+    writer.uint32(1 + len(names) + len(removed))
+    _box(writer, stamp, frame, scenario, EGO_NAMESPACE, 0, ego.tolist(), _EGO)
+    for name, state in zip(names, others.tolist(), strict=True):
+        _box(writer, stamp, frame, scenario, VEHICLES_NAMESPACE, marker_id(name), state, _OTHER)
+    for name in removed:
+        _marker(writer, stamp, frame, VEHICLES_NAMESPACE, marker_id(name), ARROW, DELETE, (0, 0, 0, 0, 0, 0, 1),
+                (0, 0, 0), _NONE)
+    return writer.finish()
 
 
-def road_markers(stamp: Time, frame: str, scenario: Scenario) -> MarkerArray:
+def road_markers(stamp: int, frame: str, scenario: Scenario) -> bytes:
     """The lanes and ego's route."""
-    geometry = build_geometry(scenario)
-    lines = [_line(stamp, frame, geometry, 'route', 0, (geometry.ego_first, geometry.ego_last), 0.0,
-                   scenario.ego.goal, 0.0, 0.3, _ROUTE)]
-    for road, (first, last, length) in zip(scenario.roads, geometry.roads, strict=True):
-        lines += [_line(stamp, frame, geometry, 'road', len(lines) + index, (first, last), 0.0, length, offset,
-                        road.lane_width, _ASPHALT) for index, offset in enumerate(road.lanes)]
-    return MarkerArray(markers=lines)
+    lines = _lines(build_geometry(scenario), scenario.ego.goal, scenario.roads)
+    writer = Writer()
+    writer.uint32(len(lines))
+    for number, (namespace, width, colour, points) in enumerate(lines):
+        _marker(writer, stamp, frame, namespace, number, LINE_STRIP, ADD, (0, 0, 0, 0, 0, 0, 1), (width, 0, 0), colour,
+                points)
+    return writer.finish()
+
+
+def _lines(geometry: Geometry, goal: float, roads: tuple[Road, ...]) -> list[tuple[str, float, Colour, np.ndarray]]:
+    """Namespace, width, colour and points of each line."""
+    # The route lies a little above the road, so that it is seen.
+    lines = [('route', 0.3, _ROUTE, _points(geometry, geometry.ego_first, geometry.ego_last, goal, 0.0, 0.05))]
+    for road, (first, last, length) in zip(roads, geometry.roads, strict=True):
+        lines += [('road', road.lane_width, _ASPHALT, _points(geometry, first, last, length, offset, 0.0))
+                  for offset in road.lanes]
+    return lines
+
+
+def _points(geometry: Geometry, first: int, last: int, end: float, offset: float, z: float) -> np.ndarray:
+    return np.array([(*locate(geometry.segments, first, last, s, offset)[:2], z)
+                     for s in np.linspace(0.0, end, max(round(end), 2))])
 
 
 def marker_id(name: str) -> int:
@@ -52,23 +84,33 @@ def marker_id(name: str) -> int:
     return int(digits[0]) if digits else 0
 
 
-def _box(stamp: Time, frame: str, scenario: Scenario, namespace: str, number: int, state: np.ndarray,
-         colour: ColorRGBA) -> Marker:
-    marker = Marker(ns=namespace, id=number, type=Marker.CUBE, action=Marker.ADD, color=colour)
-    marker.header.frame_id, marker.header.stamp = frame, stamp
-    x, y, heading, _ = map(float, state)
-    marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = x, y, _HEIGHT / 2
-    marker.pose.orientation.z, marker.pose.orientation.w = math.sin(heading / 2), math.cos(heading / 2)
-    marker.scale.x, marker.scale.y, marker.scale.z = scenario.vehicle.length, scenario.vehicle.width, _HEIGHT
-    return marker
+def _box(writer: Writer, stamp: int, frame: str, scenario: Scenario, namespace: str, number: int, state: list[float],
+         colour: Colour) -> None:
+    x, y, heading, _ = state
+    pose = (x, y, _HEIGHT / 2, 0.0, 0.0, math.sin(heading / 2), math.cos(heading / 2))
+    _marker(writer, stamp, frame, namespace, number, CUBE, ADD, pose,
+            (scenario.vehicle.length, scenario.vehicle.width, _HEIGHT), colour)
 
 
-def _line(stamp: Time, frame: str, geometry: Geometry, namespace: str, number: int, path: tuple[int, int],
-          start: float, end: float, offset: float, width: float, colour: ColorRGBA) -> Marker:
-    marker = Marker(ns=namespace, id=number, type=Marker.LINE_STRIP, action=Marker.ADD, color=colour)
-    marker.header.frame_id, marker.header.stamp = frame, stamp
-    marker.scale.x, marker.pose.orientation.w = width, 1.0
-    for s in np.linspace(start, end, max(round(end - start), 2)):
-        x, y, _ = locate(geometry.segments, *path, s, offset)
-        marker.points.append(Point(x=float(x), y=float(y), z=0.0 if namespace == 'road' else 0.05))
-    return marker
+def _marker(writer: Writer, stamp: int, frame: str, namespace: str, number: int, kind: int, action: int,
+            pose: Sequence[float], scale: Sequence[float], colour: Colour, points: np.ndarray | None = None) -> None:
+    # In as few pieces as alignment allows: most of a recording is markers.
+    seconds, nanoseconds = divmod(stamp, 1_000_000_000)
+    writer.packed(struct.pack('<iI', seconds, nanoseconds) + _names(frame, namespace)
+                  + struct.pack('<3i', number, kind, action), 4)
+    writer.packed(struct.pack('<10d', *pose, *scale), 8)
+    count = 0 if points is None else len(points)
+    head = struct.pack('<4f', *colour) + _FOREVER + _NOT_LOCKED + struct.pack('<I', count)
+    if points is None:
+        writer.packed(head + _REST, 4)
+    else:
+        writer.packed(head, 4)
+        writer.float64s(points)
+        writer.packed(_REST, 4)
+
+
+@cache
+def _names(frame: str, namespace: str) -> bytes:
+    """Two strings, up to the next aligned place."""
+    texts = [text.encode() + b'\x00' for text in (frame, namespace)]
+    return b''.join(struct.pack('<I', len(text)) + text + bytes(-len(text) % 4) for text in texts)

@@ -26,6 +26,7 @@ from sim_node.settings import SettingsError
 
 REMIND_SECONDS = 0.1     # between two copies of a state that stands still
 LAST_WORDS_SECONDS = 4.0     # more than the 3 s after which Fast DDS repeats what was lost
+AWAIT_SECONDS = 0.05     # between two looks for a recorder
 
 
 class Simulator(Node):
@@ -61,9 +62,14 @@ class Simulator(Node):
         self._set_pace()
         self.create_timer(REMIND_SECONDS, self._remind, clock=self._steady)
         self.create_timer(1.0, self._report, clock=self._steady)
-        self._begin()
         self.get_logger().info(f'simulating {self._values["scenario"]}, row {self._values["row"]}, from seed '
-                               f'{self._episode.seed}')
+                               f'{self._values["seed"]}')
+        self._begun = False
+        if self._values['await_recorder']:
+            self.get_logger().info('waiting for a recorder')
+            self._awaiting = self.create_timer(AWAIT_SECONDS, self._look_for_recorder, clock=self._steady)
+        else:
+            self._begin()
 
     @property
     def finished(self) -> bool:
@@ -93,7 +99,19 @@ class Simulator(Node):
         """Whether the command that answers the state is there."""
         return self._command is not None and self._command[0] == self._episode.stamp
 
+    @property
+    def _stands(self) -> bool:
+        """Whether nothing may move by itself."""
+        return self._paused or self.finished or not self._begun
+
+    def _look_for_recorder(self) -> None:
+        if self._outputs.recorded_with(COMMAND):
+            self.destroy_timer(self._awaiting)
+            if not self._begun:     # by a reset
+                self._begin()
+
     def _begin(self) -> None:
+        self._begun = True
         scenario = wanted_scenario(self._values)
         if scenario != self._episode.scenario:
             after, self._episode = self._episode.stamp, Episode(scenario)
@@ -141,7 +159,7 @@ class Simulator(Node):
 
     def _go_on(self) -> None:
         """Take the step that has been waited for, if its command is there and its time has come."""
-        if self._waits and self._due and self._answered and not self._paused and not self.finished:
+        if self._waits and self._due and self._answered and not self._stands:
             self._due = self._values['speed_factor'] == 0.0
             self._advance(self._acceleration())
 
@@ -150,7 +168,7 @@ class Simulator(Node):
         self._due = True
         if self._waits:
             self._go_on()
-        elif not self._paused and not self.finished:
+        elif not self._stands:
             if self._undriven:
                 self._say_undriven('ego brakes by itself')
                 self._advance(-self._values['failsafe_deceleration'])
@@ -175,7 +193,7 @@ class Simulator(Node):
         """Show a state that stands still again, for those who joined late; give up on a driver who never answers."""
         self._guard.is_stale()     # so that a driver started anew is believed
         self._tell()
-        if self.finished or not (self._paused or self._waits):
+        if self.finished or not self._begun or not (self._paused or self._waits):
             return
         if self._undriven and not self._paused:
             self._say_undriven('the episode ends')
@@ -191,7 +209,9 @@ class Simulator(Node):
         return response
 
     def _step_once(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if not self._paused:
+        if not self._begun:
+            response.message = 'the simulation waits for a recorder; it can be begun with ~/reset'
+        elif not self._paused:
             response.message = 'the simulation is running; pause it first (~/run: data false)'
         elif self._waits and not self._answered:
             response.message = f'no command answers the state at {self._episode.stamp / 1e9:.1f} s yet; try again'
@@ -242,11 +262,14 @@ class Simulator(Node):
 
     def _report(self) -> None:
         level, message = DiagnosticStatus.OK, 'paused' if self._paused else 'running'
+        if not self._begun:
+            message = 'waiting for a recorder'
         if self._failsafe:
             level, message = DiagnosticStatus.ERROR, 'no command comes: fail-safe'
         self._outputs.health(self._episode, level, message,
                              {**self.outcomes, **self._guard.status(), 'seed': self._episode.seed})
-        self._outputs.road(self._episode)
+        if self._begun:
+            self._outputs.road(self._episode)
 
 
 def main(args: list[str] | None = None) -> int:

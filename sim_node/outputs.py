@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from rclpy.duration import Duration
@@ -18,7 +18,7 @@ from visualization_msgs.msg import MarkerArray
 
 from sim_node import cdr, markers
 from sim_node.episode import Episode
-from sim_node.episode_result import EpisodeResult
+from sim_node.episode_result import HARDWARE, EpisodeResult
 from sim_node.node_settings import BASE_FRAME, FRAME
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, LATCHED
 
@@ -32,6 +32,7 @@ class Outputs:
     """The publishers, and what each of them says of an episode."""
 
     def __init__(self, node: Node) -> None:
+        self._node = node
         self._clock = node.create_publisher(Clock, '/clock', KEEP_ALL)
         self._odometry = node.create_publisher(Odometry, 'ego/odometry', KEEP_ALL)
         self._vehicles = node.create_publisher(MultiDOFJointState, 'vehicles', KEEP_ALL)
@@ -49,7 +50,7 @@ class Outputs:
         self._vehicles.publish(cdr.vehicles(episode.stamp, FRAME, names, episode.others))
         if self._markers.get_subscription_count():
             self._markers.publish(markers.vehicle_markers(
-                _time(episode.stamp), FRAME, episode.scenario, episode.ego, names, episode.others,
+                episode.stamp, FRAME, episode.scenario, episode.ego, names, episode.others,
                 self._shown - set(names)))
             self._shown = set(names)
         if self._tf is not None and self._tf.get_subscription_count():
@@ -58,16 +59,24 @@ class Outputs:
     def road(self, episode: Episode) -> None:
         """The lanes and ego's route, for those who look on."""
         if self._markers.get_subscription_count():
-            self._markers.publish(markers.road_markers(_time(episode.stamp), FRAME, episode.scenario))
+            self._markers.publish(markers.road_markers(episode.stamp, FRAME, episode.scenario))
 
     def result(self, result: EpisodeResult) -> None:
         """How an episode ended."""
-        level = DiagnosticStatus.OK if result.outcome == 'success' else DiagnosticStatus.WARN
-        self._results.publish(_status(result.end, 'sim: episode', level, result.outcome, result.texts()))
+        self._results.publish(result.message())
 
     def health(self, episode: Episode, level: bytes, message: str, values: dict[str, Any]) -> None:
         """How the simulation itself is doing."""
-        self._diagnostics.publish(_status(episode.stamp, 'sim: simulation', level, message, values))
+        stamp = max(episode.stamp, 0)     # none has begun yet
+        self._diagnostics.publish(cdr.status(stamp, 'sim: simulation', HARDWARE, level[0], message, values))
+
+    def recorded_with(self, topic: str) -> bool:
+        """Whether somebody listens to all of this and to a topic of somebody else's."""
+        topics = [self._results.topic, self._clock.topic, self._odometry.topic, self._vehicles.topic,
+                  self._markers.topic, self._node.resolve_topic_name(topic)]
+        listeners = [{(end.node_namespace, end.node_name) for end in self._node.get_subscriptions_info_by_topic(name)}
+                     for name in topics]
+        return bool(set.intersection(*listeners))
 
     def wait_until_received(self, seconds: float) -> None:
         """Give everybody reachable the time to get the last messages, this long in all: a dead reader never answers."""
@@ -78,14 +87,6 @@ class Outputs:
 
 def _time(nanoseconds: int) -> Time:
     return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
-
-
-def _status(stamp: int, name: str, level: bytes, message: str, values: dict[str, Any]) -> DiagnosticArray:
-    status = DiagnosticStatus(name=name, hardware_id='simulation', level=level, message=message)
-    status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
-    array = DiagnosticArray(status=[status])
-    array.header.stamp = _time(stamp)
-    return array
 
 
 def _transform(episode: Episode) -> TransformStamped:

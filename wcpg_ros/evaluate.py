@@ -9,7 +9,7 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +78,12 @@ def write_rows(rows: np.ndarray, path: Path) -> None:
             writer.writerow([OUTCOMES[row[name]] if name == 'outcome' else row[name] for name in EPISODE.names or ()])
 
 
-def add_scene_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that name a scene and a controller, the same in every command."""
+def add_scene_arguments(parser: argparse.ArgumentParser, alpha: Callable[[str], Any] = float,
+                        alpha_help: str = 'risk level of a model file, 0.01 (cautious) to 1 (default)') -> None:
+    """The options that name a scene and a controller, the same in every command but for what `alpha` accepts."""
     parser.add_argument('--scenario', required=True, help=f'{", ".join(scenario_names())}, or the path of a scene file')
     parser.add_argument('--controller', required=True, help=CHOICES)
-    parser.add_argument('--alpha', type=float, help='risk level of a model file, 0.01 (cautious) to 1 (default)')
+    parser.add_argument('--alpha', type=alpha, help=alpha_help)
     parser.add_argument('--row', default='train', help='row of the extrapolation table (default: train)')
     parser.add_argument('--seed', type=int, default=0, help='names the episodes (default: 0)')
     parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE', dest='changes',

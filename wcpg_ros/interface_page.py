@@ -18,8 +18,9 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from sim_node.node import Simulator
 from sim_node.node_settings import PARAMETERS as SIM_PARAMETERS
 from sim_node.parameters import Row
+from wcpg_ros.conversions import RISK_FIELDS
 from wcpg_ros.policy_node import PARAMETERS as WCPG_PARAMETERS
-from wcpg_ros.policy_node import RISK_FIELDS, PolicyNode
+from wcpg_ros.policy_node import PolicyNode
 
 COMMON_TOPICS = ('/rosout', '/parameter_events')     # every node has them
 COMMON_SERVICES = ('rcl_interfaces', 'type_description_interfaces')

@@ -78,7 +78,8 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
         Node(package=PACKAGE, executable='sim', name='sim', output='screen',
              parameters=[given('params_file'), {
                  'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
-                 'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence}],
+                 'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
+                 'await_recorder': bool(given('record'))}],
              on_exit=Shutdown(reason='the simulator has ended')),
         Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
              parameters=[given('params_file'), {
@@ -88,7 +89,8 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
     ]
     if given('record'):
         actions.append(ExecuteProcess(cmd=[ros2_command(), 'bag', 'record', '-o', given('record'), '--topics',
-                                           *RECORDED], output='screen'))
+                                           *RECORDED], output='screen',
+                                      on_exit=Shutdown(reason='the recorder has ended')))
     if switched_on('rviz'):
         layout = PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', 'scene.rviz'])
         actions.append(Node(package='rviz2', executable='rviz2', arguments=['-d', layout]))

@@ -195,6 +195,7 @@ class Learner:
     def actor_gradient(self) -> float:
         """The mean risk value of the actor's actions; its parameters' gradient goes to self.gradients."""
         b, settings, actor = self.batch, self.recipe.actor, self._actor_work
+        recorded = self._recorded_value() if settings.cloning_filter else None
         networks.actor_forward(self._actor, b.state, b.alpha, actor)
         for critic, work, risk in zip(self._critics, self._critic_work, self._risk, strict=True):
             networks.critic_forward(critic, b.state, b.alpha, actor.action[0], work)
@@ -207,9 +208,18 @@ class Learner:
             value = np.where(smaller, self._risk[1], value)
         # TD3+BC divides by the size of the values, so that one weight serves every scene.
         scale = 1.0 / float(np.abs(value).mean()) if settings.behaviour_cloning else 1.0
-        _actor_loss_gradient(actor, b.action, slope, scale, settings.behaviour_cloning, settings.pre_tanh_penalty)
+        to_clone = b.action if recorded is None else np.where(recorded > value, b.action, actor.action[0])
+        _actor_loss_gradient(actor, to_clone, slope, scale, settings.behaviour_cloning, settings.pre_tanh_penalty)
         networks.actor_backward(self._actor, b.state, b.alpha, actor, self._actor_gradient)
         return float(value.mean())
+
+    def _recorded_value(self) -> Array:
+        """The risk value of the minibatch's own actions, the smaller one of two critics."""
+        b = self.batch
+        for critic, work, risk in zip(self._critics, self._critic_work, self._risk, strict=True):
+            networks.critic_forward(critic, b.state, b.alpha, b.action, work)
+            self.head.risk(work.out, risk, work.d_out)
+        return np.min(self._risk, axis=0)
 
     def _step(self, part: slice, rate: float) -> None:
         networks.adam(self.values[part], self.gradients[part], self.moment1[part], self.moment2[part],

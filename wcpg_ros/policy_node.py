@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import AccelStamped
 from nav_msgs.msg import Odometry
@@ -15,7 +14,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import MultiDOFJointState
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+from std_msgs.msg import Float64MultiArray
 
 from sim_node import cdr
 from sim_node.cdr import CdrError
@@ -23,7 +22,7 @@ from sim_node.guards import UNREADABLE, Problem
 from sim_node.parameters import Row, declare, follow
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
-from wcpg_ros.conversions import Reading, read_odometry, read_vehicles
+from wcpg_ros.conversions import Reading, in_scene, read_odometry, read_vehicles, risk_message
 from wcpg_ros.driver import load_driver
 from wcpg_ros.model_file import ModelError
 from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicles
@@ -41,7 +40,6 @@ PARAMETERS = (
 )
 
 EGO, VEHICLES = 'ego/odometry', 'vehicles'
-RISK_FIELDS = ('stamp', 'alpha', 'mean', 'std', 'cvar')
 WATCH_SECONDS = 0.05        # between two looks at the age of the state
 LAST_WORD_SECONDS = 0.5
 
@@ -145,11 +143,7 @@ class PolicyNode(Node):
         self._command_out.publish(cdr.acceleration(stamp, self._values['base_frame'], acceleration))
 
     def _publish_risk(self, stamp: int) -> None:
-        risk = self._driver.risk()
-        message = Float64MultiArray()
-        message.layout.dim = [MultiArrayDimension(label=','.join(RISK_FIELDS), size=len(RISK_FIELDS), stride=1)]
-        message.data = [stamp / 1e9, self._driver.alpha, float(risk.mean), float(risk.std), float(risk.cvar)]
-        self._risk_out.publish(message)
+        self._risk_out.publish(risk_message(stamp, self._driver.alpha, self._driver.risk()))
 
     # Parameters
 
@@ -189,19 +183,6 @@ class PolicyNode(Node):
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics_out.publish(message)
-
-
-def in_scene(states: np.ndarray, pose: tuple[float, float, float]) -> np.ndarray:
-    """States in the map as states in the scene, whose origin lies at `pose` (x, y, yaw) in the map."""
-    x, y, yaw = pose
-    if (x, y, yaw) == (0.0, 0.0, 0.0):
-        return states     # to the last bit
-    turned = states.copy()
-    cos, sin = math.cos(yaw), math.sin(yaw)
-    dx, dy = states[:, 0] - x, states[:, 1] - y
-    turned[:, 0], turned[:, 1] = dx * cos + dy * sin, dy * cos - dx * sin
-    turned[:, 2] -= yaw
-    return turned
 
 
 def main(args: list[str] | None = None) -> int:

@@ -35,8 +35,9 @@ class RunConfig:
 
     scenario: str
     seed: int
-    episodes: int
+    episodes: int                  # driven in the simulator
     recipe: Recipe
+    bags: tuple[str, ...] = ()     # learnt from before
 
 
 class RunDirectory:

@@ -87,6 +87,7 @@ class ActorSettings(Group):
     learning_rate: float = bounded(1e-4, '(0, inf)')
     pre_tanh_penalty: float = bounded(0.0, '[0, inf)')     # times out², keeps tanh from saturating
     behaviour_cloning: float = bounded(0.0, '[0, inf)')    # times (a - a_data)², risk values scaled to 1 (TD3+BC)
+    cloning_filter: bool = False     # clone only what the critic values above the actor's own action (Nair et al. 2018)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,6 +137,14 @@ class LearningSettings(Group):
 
 
 @dataclass(frozen=True)
+class OfflineSettings(Group):
+    """Learning from recorded drives (`train --from-bag`), before any driving."""
+
+    updates: int = bounded(20_000, '[1, inf)')
+    interval: int = bounded(4_000, '[1, inf)')     # updates between two validations
+
+
+@dataclass(frozen=True)
 class WorldSettings(Group):
     """How the simulator is used."""
 
@@ -167,6 +176,7 @@ class Recipe:
     alpha: AlphaSettings = field(default_factory=AlphaSettings)
     exploration: ExplorationSettings = field(default_factory=ExplorationSettings)
     learning: LearningSettings = field(default_factory=LearningSettings)
+    offline: OfflineSettings = field(default_factory=OfflineSettings)
     world: WorldSettings = field(default_factory=WorldSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
 

@@ -2,10 +2,11 @@
 
     train --scenario left_turn --config config/paper.yaml --seed 3 --episodes 5000 --out runs/x
     train --scenario left_turn --config config/left_turn.yaml --seeds 0 1 2 3 --episodes 5000 --out runs/y
+    train --from-bag bags/big --config config/offline.yaml --out runs/z [--then-sim 1000]
     train --resume runs/x
 
-Ctrl-C saves; --resume continues as if never stopped, bit for bit. Several seeds run side by side, one process and
-one thread each, in runs/y/seed0 and so on.
+From bags it learns without driving; --then-sim goes on in the simulator. Ctrl-C saves; --resume continues as if never
+stopped, bit for bit. Several seeds run side by side, one process and one thread each, in runs/y/seed0 and so on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pathlib import Path
 from sim_node.batch import Batch
 from sim_node.scenario import load_scenario
 from sim_node.settings import SettingsError, replaced
+from wcpg_ros import offline
+from wcpg_ros.bag_files import BagError
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
@@ -41,13 +44,15 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
     parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
     parser.add_argument('--episodes', type=int, help='length of the run (default 5000)')
+    parser.add_argument('--from-bag', type=Path, nargs='+', metavar='BAG', help='learn from recorded drives')
+    parser.add_argument('--then-sim', type=int, metavar='EPISODES', help='after the bags, go on in the simulator')
     parser.add_argument('--out', type=Path, help='directory to make')
     parser.add_argument('--resume', type=Path, metavar='DIRECTORY', help='continue the run, or the runs, in there')
     options = parser.parse_args(args)
     try:
         runs = _resumed(parser, options) if options.resume else _created(parser, options)
         finished = _run_all(runs)
-    except (SettingsError, RunError, NotFiniteError) as error:
+    except (SettingsError, RunError, NotFiniteError, BagError) as error:
         print(f'train: {error}', file=sys.stderr)
         return 2
     for run, ended in zip(runs, finished, strict=True):
@@ -56,29 +61,37 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
+    bags = tuple(str(path.resolve()) for path in options.from_bag or ())
+    if bags:
+        options.scenario = options.scenario or offline.scenario_of(options.from_bag)
+        options.out = options.out or Path('runs', options.from_bag[0].resolve().name)
+        if options.episodes is not None:
+            parser.error('--episodes counts driven ones: with --from-bag say --then-sim')
+    elif options.then_sim is not None:
+        parser.error('--then-sim goes with --from-bag')
     for name in ('scenario', 'config', 'out'):
         if getattr(options, name) is None:
             parser.error(f'--{name} is needed (or --resume)')
     if options.seed is not None and options.seeds:
         parser.error('give --seed or --seeds, not both')
     seeds = options.seeds or [options.seed or 0]
-    episodes = 5000 if options.episodes is None else options.episodes
-    if min(seeds) < 0 or episodes < 1:
-        parser.error('--seed and --seeds must be at least 0, --episodes at least 1')
+    episodes = options.then_sim or 0 if bags else 5000 if options.episodes is None else options.episodes
+    if min(seeds) < 0 or episodes < (0 if bags else 1):
+        parser.error('--seed, --seeds and --then-sim must be at least 0, --episodes at least 1')
     recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
     load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
     runs = []
     for seed in seeds:
         path = options.out / f'seed{seed}' if options.seeds else options.out
-        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe))
+        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe, bags))
         runs.append(path)
     return runs
 
 
 def _resumed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
-    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'out', 'set'):
+    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'from_bag', 'then_sim', 'out', 'set'):
         if getattr(options, name) not in (None, []):
-            parser.error(f'--resume continues the run as it was begun: it takes no --{name}')
+            parser.error(f'--resume continues the run as it was begun: it takes no --{name.replace("_", "-")}')
     if (options.resume / 'config.yaml').exists():
         return [options.resume]
     runs = sorted(path.parent for path in options.resume.glob('seed*/config.yaml'))
@@ -115,7 +128,10 @@ def _train_each(runs: list[Path], position: int) -> dict[Path, bool]:
 
 def train(path: Path, position: int = 0) -> bool:
     """Begin or continue one run; whether it reached its end."""
-    return make_trainer(path).run(position=position)
+    trainer = make_trainer(path)
+    if trainer.config.bags and not offline.learn(trainer, position):
+        return False
+    return trainer.run(position=position)
 
 
 def make_trainer(path: Path) -> Trainer:

@@ -67,7 +67,7 @@ class Trainer:
         self._observation = self.world.reset(np.arange(first, first + self.world.n)).copy()
         self._alpha = draw_alphas(recipe.alpha, self._drive_rng, self.world.n)
         self._steps = np.zeros(self.world.n, np.int64)   # of each scene's episode so far
-        self._log_rows = 0
+        self.log_rows = 0
 
     @classmethod
     def resume(cls, run: RunDirectory, config: RunConfig, make_world: Callable[[int], World], repeat: int) -> Trainer:
@@ -82,7 +82,7 @@ class Trainer:
 
     def run(self, progress: bool = True, position: int = 0) -> bool:
         """Train to the end, or until Ctrl-C; whether the end was reached. Either way everything is saved."""
-        log = TrainingLog(self.run_directory, self._log_rows)
+        log = TrainingLog(self.run_directory, self.log_rows)
         bar = tqdm(total=self.config.episodes, initial=self.episodes, position=position, disable=not progress,
                    unit='episode', desc=f'{self.config.scenario} seed {self.config.seed}')
         with interrupts(self._ask_to_stop), bar:
@@ -95,9 +95,9 @@ class Trainer:
                     self.seconds['total'] += time.perf_counter() - started
                     bar.update(self.episodes - before)
                     if self.episodes >= min(self._next_validation, self.config.episodes):
-                        self._validate(log)
+                        self.validate(log)
                         self.save()
-                        bar.set_postfix_str(self._summary())
+                        bar.set_postfix_str(self.summary())
             except NotFiniteError as error:
                 raise NotFiniteError(f'{error}, at episode {self.episodes}, decision {self.decisions}; '
                                      f'{self._last_good()}') from None
@@ -151,17 +151,22 @@ class Trainer:
         if self.decisions < self.config.recipe.exploration.random_decisions or self.replay.size < learning.batch:
             return
         self._credit += self.world.n * learning.updates_per_decision
-        started = time.perf_counter()
-        rate = 1.0 - (1.0 - learning.final_rate) * min(self.episodes / self.config.episodes, 1.0)
         while self._credit >= 1.0:
-            losses = self.learner.update(self.replay, self.normaliser, self._learn_rng, rate)
+            self.update(self.episodes / self.config.episodes)
             self._credit -= 1.0
-            self._tally['updates'] += 1
-            self._tally['critic_loss'] += losses.critic_loss
-            self._tally['actor_value'] += losses.actor_value
+
+    def update(self, progress: float) -> None:
+        """One update, at the learning rate of this share of the way."""
+        started = time.perf_counter()
+        rate = 1.0 - (1.0 - self.config.recipe.learning.final_rate) * min(progress, 1.0)
+        losses = self.learner.update(self.replay, self.normaliser, self._learn_rng, rate)
+        self._tally['updates'] += 1
+        self._tally['critic_loss'] += losses.critic_loss
+        self._tally['actor_value'] += losses.actor_value
         self.seconds['updating'] += time.perf_counter() - started
 
-    def _validate(self, log: TrainingLog) -> None:
+    def validate(self, log: TrainingLog) -> None:
+        """Drive the validation episodes, log, and keep the policy if it is the best so far."""
         recipe = self.config.recipe
         self.reports = validate(self.learner, self.normaliser, self._validation_world, recipe.validation.alphas,
                                 self.repeat, recipe.learning.gamma)
@@ -180,10 +185,10 @@ class Trainer:
             'actor_value': t['actor_value'] / updates * recipe.critic.return_scale,
             'train_collision': t['collisions'] / finished, 'train_success': t['successes'] / finished,
             'score': now, 'best_score': self.best_score, **level_columns(self.reports)})
-        self._log_rows = log.rows
+        self.log_rows = log.rows
         self._tally = dict.fromkeys(TALLIES, 0.0)
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         """Collision and success per level, and the rate of updates, for the progress bar."""
         levels = ' '.join(f'{r.alpha:g}:{100 * r.collision:.1f}/{100 * r.success:.1f}%' for r in self.reports)
         rate = self.learner.updates / max(self.seconds['updating'], 1e-9)
@@ -214,7 +219,7 @@ class Trainer:
             'credit': self._credit,
             'next_validation': self._next_validation, 'best_score': self.best_score,
             'best_episodes': self.best_episodes, 'tally': self._tally, 'seconds': self.seconds,
-            'log_rows': self._log_rows})
+            'log_rows': self.log_rows})
 
     def _parts(self) -> dict[str, dict[str, NDArray]]:
         scenes = {'observation': self._observation, 'alpha': self._alpha, 'steps': self._steps}
@@ -229,9 +234,10 @@ class Trainer:
         for name in ('observation', 'alpha', 'steps'):
             getattr(self, f'_{name}')[:] = arrays[f'scenes/{name}']
         self._drive_rng.bit_generator.state, self._learn_rng.bit_generator.state = facts['rng']
-        for name in ('episodes', 'decisions', 'environment_steps', 'best_score', 'best_episodes', 'seconds'):
+        for name in ('episodes', 'decisions', 'environment_steps', 'best_score', 'best_episodes', 'seconds',
+                     'log_rows'):
             setattr(self, name, facts[name])
-        for name in ('credit', 'next_validation', 'tally', 'log_rows'):
+        for name in ('credit', 'next_validation', 'tally'):
             setattr(self, f'_{name}', facts[name])
 
 

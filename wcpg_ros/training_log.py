@@ -41,7 +41,7 @@ class TrainingLog:
         self._writer = Writer(str(run.tensorboard))
 
     def write(self, row: dict[str, float]) -> None:
-        """One row; the episode count is TensorBoard's clock."""
+        """One row; TensorBoard's clock is the number of episodes driven, or of updates before the first."""
         with open(self._path, 'a', newline='') as file:
             writer = csv.DictWriter(file, list(row))
             if not self.rows:
@@ -50,7 +50,7 @@ class TrainingLog:
                              for name, value in row.items()})
         self.rows += 1
         for name, value in row.items():
-            self._writer.add_scalar(name.replace('@', '/alpha_'), value, step=int(row['episodes']))
+            self._writer.add_scalar(name.replace('@', '/alpha_'), value, step=int(row['episodes'] or row['updates']))
         self._writer.flush()
 
     def close(self) -> None:

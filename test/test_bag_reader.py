@@ -1,0 +1,384 @@
+"""Drives come back from a bag as the simulator had them; what is missing, doubled or damaged is counted or refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('mcap', reason='needs the bags extra')
+pytest.importorskip('rosbags', reason='needs the bags extra')
+
+from bag_tools import assert_same, changed, driven, make_bag, messages, read, write_bag
+from mcap.reader import make_reader
+from random_models import random_model
+from rosbags.rosbag2 import Reader
+
+from sim_node import cdr
+from wcpg_ros import bag
+from wcpg_ros.bag_files import BagError, RawMessage
+from wcpg_ros.bag_messages import header_stamp
+from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, TYPES, VEHICLES, new_topic
+from wcpg_ros.bag_transitions import Rules
+from wcpg_ros.bag_writer import BagWriter
+from wcpg_ros.conversions import read_odometry, read_vehicles
+from wcpg_ros.record import main as record_main
+
+GAP = ('left_turn', 'gap:3', 3, 5)
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three episodes of the gap rule."""
+    return make_bag(tmp_path_factory.mktemp('bags') / 'whole')
+
+
+# Round trip
+
+
+@pytest.mark.parametrize('storage', ['mcap', 'sqlite3'])
+@pytest.mark.parametrize(('scenario', 'controller'), [
+    ('left_turn', 'gap:1'), ('merge', 'gap:2'), ('merge', 'constant:4'), ('left_turn', 'brake')])
+def test_what_was_driven_is_what_is_read(tmp_path: Path, scenario: str, controller: str, storage: str) -> None:
+    make_bag(tmp_path / 'bag', scenario, controller, 6, 11, storage=storage)
+    episodes, reader = read(tmp_path / 'bag')
+    assert (reader.summary.oddities(), reader.summary.problems) == ({}, [])
+    for episode, expected in zip(episodes, driven(scenario, controller, 6, 11), strict=True):
+        assert_same(episode.transitions, expected)
+        assert episode.scenario == scenario
+        assert not episode.transitions.truncated.any()
+    assert [episode.seed for episode in episodes] == [11_000_000 + i for i in range(6)]
+
+
+def test_a_model_brings_its_alphas(tmp_path: Path) -> None:
+    model = tmp_path / 'model.safetensors'
+    random_model(3, scenario='merge', observation_size=17, time_feature=True).save(model)
+    make_bag(tmp_path / 'bag', 'merge', str(model), 3, 2, alpha=0.3)
+    episodes, _ = read(tmp_path / 'bag', changes={'layout.time': True})
+    for episode, expected in zip(episodes, driven('merge', str(model), 3, 2, 0.3), strict=True):
+        assert_same(episode.transitions, expected)
+        assert (episode.transitions.alpha == np.float32(0.3)).all()
+
+
+def test_random_alphas_differ_by_episode_and_come_again(tmp_path: Path) -> None:
+    model = tmp_path / 'model.safetensors'
+    random_model(3).save(model)
+    for name in ('a', 'b'):
+        assert record_main(['--scenario', 'left_turn', '--controller', str(model), '--alpha', 'random', '--episodes', '4',
+                            '--out', str(tmp_path / name)]) == 0
+    first, second = (read(tmp_path / name)[0] for name in ('a', 'b'))
+    alphas = [episode.transitions.alpha[0] for episode in first]
+    assert len(set(alphas)) == 4
+    assert [episode.transitions.alpha[0] for episode in second] == alphas
+    assert messages(tmp_path / 'a') == messages(tmp_path / 'b')
+
+
+# What others say of the same bag
+
+
+@pytest.mark.parametrize('storage', ['mcap', 'sqlite3'])
+def test_the_ecosystem_lists_the_same(tmp_path: Path, storage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    make_bag(tmp_path / 'bag', storage=storage)
+    assert bag.main(['inspect', str(tmp_path / 'bag'), '--json']) == 0
+    ours = {name: (topic['type'], topic['count'])
+            for name, topic in json.loads(capsys.readouterr().out)['topics'].items()}
+    with Reader(tmp_path / 'bag') as reader:
+        assert {c.topic: (c.msgtype, c.msgcount) for c in reader.connections} == ours
+    if storage == 'mcap':
+        with (tmp_path / 'bag' / 'bag_0.mcap').open('rb') as stream:
+            summary = make_reader(stream).get_summary()
+        assert {c.topic: (summary.schemas[c.schema_id].name, summary.statistics.channel_message_counts[c.id])
+                for c in summary.channels.values()} == ours
+    assert set(ours) == set(TYPES) - {RISK}
+
+
+# Bags of many files
+
+
+def test_a_split_bag_and_a_directory_of_many(whole: Path, tmp_path: Path) -> None:
+    everything = messages(whole)
+    middle = len(everything) // 2
+    for index, part in enumerate((everything[:middle], everything[middle:])):
+        write_bag(tmp_path / 'split' / f'part{index}', part)
+    files = sorted((tmp_path / 'split').rglob('*.mcap'))
+    (tmp_path / 'one').mkdir()
+    for index, file in enumerate(files):
+        file.rename(tmp_path / 'one' / f'one_{(2, 10)[index]}.mcap')     # 2 comes before 10
+    episodes, reader = read(tmp_path / 'one')
+    assert (reader.summary.bags, reader.summary.files) == (1, 2)
+    for episode, expected in zip(episodes, driven(*GAP), strict=True):
+        assert_same(episode.transitions, expected)
+    make_bag(tmp_path / 'many' / 'a', seed=5)
+    make_bag(tmp_path / 'many' / 'b', seed=6, storage='sqlite3')
+    episodes, reader = read(tmp_path / 'many')
+    assert (reader.summary.bags, len(episodes)) == (2, 6)
+
+
+def test_places_without_a_bag_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BagError, match='does not exist'):
+        read(tmp_path / 'nothing')
+    with pytest.raises(BagError, match=r'no bag in it, no \.mcap and no \.db3 file'):
+        read(tmp_path)
+    (tmp_path / 'x.txt').write_text('')
+    with pytest.raises(BagError, match=r'neither \.mcap nor \.db3'):
+        read(tmp_path / 'x.txt')
+
+
+# What is missing or doubled
+
+
+def test_a_dropped_state_costs_its_two_decisions(whole: Path, tmp_path: Path) -> None:
+    states = [m for m in messages(whole) if m.topic == EGO]
+    lost = states[8]     # the third decision's
+    changed(whole, tmp_path / 'bag', lambda all_: [m for m in all_ if m != lost])
+    episodes, reader = read(tmp_path / 'bag')
+    expected = driven(*GAP)
+    assert episodes[0].gaps == 2
+    assert reader.summary.oddities() == {'lost decisions': 2, 'states of which a part is missing': 1}
+    transitions = episodes[0].transitions
+    assert transitions.index.tolist() == [i for i in range(len(expected[0].rows['action'])) if i not in (1, 2)]
+    assert transitions.truncated[0]     # a gap is behind it
+    assert_same(episodes[1].transitions, expected[1])
+
+
+def test_states_between_decisions_may_be_lost(whole: Path, tmp_path: Path) -> None:
+    changed(whole, tmp_path / 'bag', lambda all_: [
+        m for m in all_ if m.topic not in (EGO, VEHICLES) or header_stamp(m.data) % 400_000_000 == 0])
+    episodes, reader = read(tmp_path / 'bag')
+    for episode, expected in zip(episodes, driven(*GAP), strict=True):
+        assert len(episode.transitions) == len(expected.rows['action'])
+        np.testing.assert_array_equal(episode.transitions.reward, np.float32(expected.rows['reward']))
+    assert reader.summary.oddities() == {}
+
+
+def test_lost_commands_cost_only_a_window_without_any(whole: Path, tmp_path: Path) -> None:
+    def change(everything: list[RawMessage]) -> list[RawMessage]:
+        commands = [m for m in everything if m.topic == COMMAND]
+        lost = [*commands[4:8], commands[9]]     # the second window, and one of the third
+        return [m for m in everything if m not in lost]
+    changed(whole, tmp_path / 'bag', change)
+    episodes, reader = read(tmp_path / 'bag')
+    assert episodes[0].transitions.index.tolist()[:3] == [0, 2, 3]
+    assert reader.summary.oddities() == {'decisions without a command': 1, 'lost decisions': 1}
+
+
+def test_a_bag_that_begins_in_the_middle_keeps_the_rest_of_the_episode(whole: Path, tmp_path: Path) -> None:
+    changed(whole, tmp_path / 'bag', lambda all_: [m for m in all_ if m.log_time >= 2_100_000_000])
+    episodes, reader = read(tmp_path / 'bag')
+    expected = driven(*GAP)
+    assert_same(episodes[0].transitions, expected[0], start=6)     # from 2.4 s on
+    assert_same(episodes[1].transitions, expected[1])
+    assert reader.summary.oddities() == {}
+
+
+def test_without_its_result_an_episode_of_unknown_beginning_is_left_out(whole: Path, tmp_path: Path) -> None:
+    def change(everything: list[RawMessage]) -> list[RawMessage]:
+        result = next(m for m in everything if m.topic == EPISODE)
+        return [m for m in everything if m.log_time >= 2_100_000_000 and m != result]
+    changed(whole, tmp_path / 'bag', change)
+    episodes, reader = read(tmp_path / 'bag', scenario='left_turn')
+    assert len(episodes[0].transitions) == 0
+    assert episodes[0].outcome == 'unknown'
+    assert reader.summary.oddities() == {'episodes without their beginning': 1}
+
+
+def test_a_bag_that_ends_in_the_middle_is_cut_not_ended(whole: Path, tmp_path: Path) -> None:
+    last = max(m.log_time for m in messages(whole))
+    changed(whole, tmp_path / 'bag', lambda all_: [m for m in all_ if m.log_time <= last - 1_000_000_000])
+    episodes, reader = read(tmp_path / 'bag')
+    assert [episode.outcome for episode in episodes][-1] == 'cut'
+    transitions = episodes[-1].transitions
+    assert not transitions.done.any()
+    assert transitions.truncated.tolist() == [False] * (len(transitions) - 1) + [True]
+    assert reader.summary.oddities() == {'episodes without their end': 1}
+
+
+def test_states_repeated_by_a_pause_count_once(whole: Path, tmp_path: Path) -> None:
+    def change(everything: list[RawMessage]) -> list[RawMessage]:
+        paused = [m for m in everything if m.log_time == 1_300_000_000 and m.topic in (EGO, VEHICLES)]
+        place = everything.index(paused[-1]) + 1
+        return everything[:place] + 5 * paused + everything[place:]
+    changed(whole, tmp_path / 'bag', change)
+    episodes, reader = read(tmp_path / 'bag')
+    assert_same(episodes[0].transitions, driven(*GAP)[0])
+    assert reader.summary.oddities() == {'repeated states': 5}
+
+
+def test_a_simulator_started_anew_begins_a_new_episode(whole: Path, tmp_path: Path) -> None:
+    everything = [m for m in messages(whole) if m.log_time < 3_000_000_000]
+    assert not [m for m in everything if m.topic == EPISODE]
+    later = [m._replace(log_time=m.log_time + 100_000_000_000) for m in messages(whole)]
+    write_bag(tmp_path / 'bag', everything + later)     # stamps go from 3 s back to 0
+    episodes, reader = read(tmp_path / 'bag', scenario='left_turn')
+    assert [episode.outcome for episode in episodes] == ['cut', 'success', 'success', 'success']
+    for episode, expected in zip(episodes[1:], driven(*GAP), strict=True):
+        assert_same(episode.transitions, expected)
+    assert reader.summary.oddities() == {'episodes without their end': 1, 'times that the clock went back': 1}
+
+
+def test_topics_may_arrive_in_any_order_within_a_second(whole: Path, tmp_path: Path) -> None:
+    order = list(TYPES)
+    changed(whole, tmp_path / 'bag', lambda all_: sorted(
+        all_, key=lambda m: (m.log_time // 900_000_000, order.index(m.topic))))
+    episodes, reader = read(tmp_path / 'bag')
+    for episode, expected in zip(episodes, driven(*GAP), strict=True):
+        assert_same(episode.transitions, expected)
+    assert reader.summary.oddities() == {}
+
+
+def test_a_missing_topic_is_named_with_what_is_there(whole: Path, tmp_path: Path) -> None:
+    changed(whole, tmp_path / 'bag', lambda all_: [m for m in all_ if m.topic != VEHICLES])
+    _, reader = read(tmp_path / 'bag')
+    [problem] = reader.summary.problems
+    assert f'no {VEHICLES} in it' in problem
+    assert '--map /vehicles=NAME' in problem
+    assert reader.summary.transitions == 0
+
+
+def test_a_topic_of_another_type_is_refused_and_other_bags_are_read(whole: Path, tmp_path: Path) -> None:
+    with_other_type = [m._replace(topic='/ego/odometry') if m.topic == COMMAND else m for m in messages(whole)
+                       if m.topic != EGO]
+    with BagWriter(tmp_path / 'all' / 'wrong') as out:
+        for name, kind in ((VEHICLES, VEHICLES), (EGO, COMMAND)):
+            topic = new_topic(kind)
+            topic.name = name
+            out.add_topic(topic)
+        for message in with_other_type:
+            if message.topic in out.topics:
+                out.write(message.topic, message.data, message.log_time)
+    make_bag(tmp_path / 'all' / 'right')
+    episodes, reader = read(tmp_path / 'all')
+    assert len(episodes) == 3
+    [problem] = [p for p in reader.summary.problems if 'refused' in p]
+    assert 'is a geometry_msgs/msg/AccelStamped, not a nav_msgs/msg/Odometry' in problem
+
+
+def test_a_bag_of_another_scene_is_refused(whole: Path) -> None:
+    episodes, reader = read(whole, scenario='merge')
+    assert episodes == []
+    assert 'driven in left_turn, not in merge' in reader.summary.problems[0]
+
+
+def test_malformed_messages_are_counted(whole: Path, tmp_path: Path) -> None:
+    def change(everything: list[RawMessage]) -> list[RawMessage]:
+        states = [m for m in everything if m.topic == VEHICLES]
+        short = {states[4]: states[4].data[:30], states[12]: b'\x00\x02'}
+        return [m._replace(data=short.get(m, m.data)) for m in everything]
+    changed(whole, tmp_path / 'bag', change)
+    episodes, reader = read(tmp_path / 'bag')
+    assert reader.summary.counts['malformed messages'] == 2
+    assert episodes[0].gaps == 4
+    assert_same(episodes[1].transitions, driven(*GAP)[1])
+
+
+# Where nobody says how it ended
+
+
+@pytest.mark.parametrize('known', ['markers', 'size'])
+@pytest.mark.parametrize(('scenario', 'controller'), [('left_turn', 'gap:1'), ('merge', 'constant:4'),
+                                                      ('left_turn', 'brake')])
+def test_the_end_is_worked_out_from_states_alone(tmp_path: Path, scenario: str, controller: str, known: str) -> None:
+    make_bag(tmp_path / 'bag', scenario, controller, 8, 11)
+    kept = (EGO, VEHICLES, COMMAND, *((MARKERS,) if known == 'markers' else ()))
+    changed(tmp_path / 'bag', tmp_path / 'bare', lambda all_: [m for m in all_ if m.topic in kept])
+    rules = Rules(vehicle_size=(4.6, 1.9) if known == 'size' else None)
+    told, _ = read(tmp_path / 'bag')
+    episodes, reader = read(tmp_path / 'bare', scenario=scenario, rules=rules)
+    assert [episode.outcome for episode in episodes] == [episode.outcome for episode in told]
+    for episode, expected in zip(episodes, driven(scenario, controller, 8, 11), strict=True):
+        assert_same(episode.transitions, expected)
+    assert reader.summary.oddities() == {'episodes whose end was worked out': 8}
+
+
+def test_without_sizes_the_end_stays_unknown(whole: Path, tmp_path: Path) -> None:
+    changed(whole, tmp_path / 'bare', lambda all_: [m for m in all_ if m.topic in (EGO, VEHICLES, COMMAND)])
+    episodes, reader = read(tmp_path / 'bare', scenario='left_turn')
+    assert {episode.outcome for episode in episodes} == {'unknown'}
+    assert reader.summary.oddities() == {'episodes whose end needs --vehicle-size': 3}
+
+
+def test_another_robots_bag(whole: Path, tmp_path: Path) -> None:
+    """Other names, stamps off our grid, another map, and commands that change within a decision."""
+    shift, ours = 1_700_000_003_270_000_000, {EGO: '/odom', VEHICLES: '/traffic', COMMAND: '/accel'}
+    types = {theirs: TYPES[name] for name, theirs in ours.items()}
+    place = np.array([100.0, 50.0, 0.0, 0.0])     # of the scene in their map
+
+    def moved(message: RawMessage) -> RawMessage:
+        stamp = header_stamp(message.data) + shift
+        if message.topic == COMMAND:
+            value = (1.0, 2.0, 3.0, 2.0)[(header_stamp(message.data) // 100_000_000) % 4]
+            data = cdr.acceleration(stamp, 'base_link', value)
+        elif message.topic == EGO:
+            data = cdr.odometry(stamp, 'map', 'base_link', read_odometry(message.data).states()[0] + place)
+        else:
+            reading = read_vehicles(message.data)
+            data = cdr.vehicles(stamp, 'map', reading.names, reading.states() + place)
+        return RawMessage(message.log_time + shift, ours[message.topic], data)
+
+    first = [m for m in messages(whole) if m.topic in ours and m.log_time < 15_000_000_000]
+    write_bag(tmp_path / 'bag', [moved(message) for message in first], types)
+    episodes, reader = read(tmp_path / 'bag', scenario='left_turn', names=ours,
+                            rules=Rules((4.6, 1.9), scene_pose=(100.0, 50.0, 0.0)))
+    expected = driven(*GAP)[0]
+    transitions = episodes[0].transitions
+    np.testing.assert_allclose(transitions.observation[:, :4], np.array(expected.rows['observation'])[:, :4], atol=1e-4)
+    assert (transitions.action[:-1] == 2.0).all()     # the mean of 1, 2, 3, 2
+    assert 'episodes taken to begin with their first state' in reader.summary.oddities()
+
+
+# Damaged files
+
+
+def test_an_unfinished_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    file = make_bag(tmp_path / 'bag', episodes=20) / 'bag_0.mcap'
+    (tmp_path / 'bag' / 'metadata.yaml').unlink()
+    content = file.read_bytes()
+    file.write_bytes(content[:len(content) * 3 // 5])
+    episodes, reader = read(tmp_path / 'bag')
+    assert (reader.summary.unfinished, reader.summary.problems) == (1, [])
+    assert 5 < len(episodes) < 20
+    for episode, expected in zip(episodes[:-1], driven('left_turn', 'gap:3', 20, 5), strict=False):
+        assert_same(episode.transitions, expected)
+
+
+def test_damage_is_named_with_its_offset_and_the_rest_is_read(tmp_path: Path) -> None:
+    make_bag(tmp_path / 'bag', episodes=20)
+    file = tmp_path / 'bag' / 'bag_0.mcap'
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 0xff
+    file.write_bytes(content)
+    episodes, reader = read(tmp_path / 'bag')
+    [problem] = reader.summary.problems
+    assert 'damaged at offset' in problem
+    assert 'a chunk whose checksum is wrong' in problem
+    whole = [e for e in episodes if e.outcome in ('success', 'collision') and not e.gaps]
+    assert 5 < len(whole) < 20
+    expected = driven('left_turn', 'gap:3', 20, 5)
+    for episode in whole:
+        if episode.transitions.index[0] == 0:
+            assert_same(episode.transitions, expected[episode.seed - 5_000_000])
+
+
+@pytest.mark.parametrize(('content', 'says'), [
+    (b'nothing of the kind', 'not an mcap file (offset 0)'),
+    (b'\x89MCAP0\r\n' + bytes([1]) + (10**9).to_bytes(8, 'little') + b'\x89MCAP0\r\n', 'damaged at offset 8'),
+])
+def test_what_is_no_bag_is_said(tmp_path: Path, content: bytes, says: str,
+                                capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / 'bad_0.mcap').write_bytes(content)
+    assert bag.main(['inspect', str(tmp_path / 'bad_0.mcap')]) == 1
+    assert says in capsys.readouterr().out
+
+
+def test_a_damaged_database_is_read_up_to_the_damage(tmp_path: Path) -> None:
+    make_bag(tmp_path / 'bag', episodes=10, storage='sqlite3')
+    file = tmp_path / 'bag' / 'bag_0.db3'
+    content = bytearray(file.read_bytes())
+    half = len(content) // 2
+    content[half:half + 40_000] = bytes(40_000)
+    file.write_bytes(content)
+    episodes, reader = read(tmp_path / 'bag')
+    assert episodes
+    assert any('damaged behind message' in problem for problem in reader.summary.problems)

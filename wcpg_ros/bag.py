@@ -1,0 +1,159 @@
+"""Look into recorded drives, and give them to other libraries.
+
+    bag inspect bags/run1 [--json] [--plot run1.png]
+    bag export bags/big --to npz --out big.npz
+    bag export bags/big --to minari --out left_turn/mixed-v0
+
+A bag of another car or simulator needs to hold states and commands: --map /vehicles=/traffic names its topics,
+--scenario says where it drove, --vehicle-size 4.6 1.9 how long and wide everybody is where no markers say it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_node.scenario import load_scenario, scenario_names
+from sim_node.settings import SettingsError
+from wcpg_ros.bag_export import export_minari, export_npz
+from wcpg_ros.bag_files import BagError
+from wcpg_ros.bag_reader import BagReader, ReadOptions, Summary
+from wcpg_ros.bag_transitions import Rules
+from wcpg_ros.evaluate import parse_changes
+
+
+def summary_mapping(summary: Summary) -> dict[str, Any]:
+    """The summary as `--json` prints it."""
+    seconds = [row.seconds for row in summary.episodes]
+    returns = [row.episode_return for row in summary.episodes]
+    alphas = [row.alpha for row in summary.episodes if row.alpha is not None]
+    return {
+        'bags': summary.bags, 'files': summary.files, 'unfinished_files': summary.unfinished,
+        'seconds': round(summary.seconds, 3),
+        'topics': {name: {'type': topic.type, 'count': topic.count} for name, topic in sorted(summary.topics.items())},
+        'episodes': len(summary.episodes), 'outcomes': summary.outcomes, 'transitions': summary.transitions,
+        'lost_decisions': sum(row.gaps for row in summary.episodes),
+        'episode_seconds': _spread(seconds), 'returns': _spread(returns), 'alphas': _spread(alphas),
+        'oddities': summary.oddities(), 'problems': summary.problems,
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    return {'min': round(min(values), 4), 'mean': round(float(np.mean(values)), 4), 'max': round(max(values), 4)}
+
+
+def show(summary: Summary) -> None:
+    """The summary in words."""
+    facts = summary_mapping(summary)
+    unfinished = f', {facts["unfinished_files"]} of them unfinished' if facts['unfinished_files'] else ''
+    print(f'{_number(facts["bags"], "bag")}, {_number(facts["files"], "file")}{unfinished}, {facts["seconds"]:.1f} s')
+    for name, topic in facts['topics'].items():
+        print(f'  {name:<28} {topic["type"]:<40} {topic["count"]:>9}')
+    outcomes = ', '.join(f'{count} {outcome}' for outcome, count in facts['outcomes'].items())
+    print(f'{_number(facts["episodes"], "episode")}: {outcomes or "none"}')
+    print(f'{_number(facts["transitions"], "transition")}, {facts["lost_decisions"]} lost')
+    for label, key, unit in (('episodes last', 'episode_seconds', ' s'), ('returns', 'returns', ''),
+                             ('alpha', 'alphas', '')):
+        if facts[key]:
+            spread = facts[key]
+            print(f'  {label:<14} {spread["min"]:g} to {spread["max"]:g}{unit}, mean {spread["mean"]:g}')
+    for what, count in facts['oddities'].items():
+        print(f'  {count} {what}')
+    for problem in facts['problems']:
+        print(f'problem: {problem}')
+
+
+def _number(count: int, what: str) -> str:
+    return f'{count} {what}{"" if count == 1 else "s"}'
+
+
+def options_of(given: argparse.Namespace) -> ReadOptions:
+    """How the command line asks to read."""
+    names = {}
+    for pair in given.map:
+        ours, equals, theirs = pair.partition('=')
+        if not equals:
+            raise SettingsError(f'--map {pair!r}: expected OURS=THEIRS, for instance /vehicles=/traffic')
+        names[ours] = theirs
+    changes = parse_changes(given.changes)
+    if given.scenario:
+        load_scenario(given.scenario, given.row, changes)     # fails before anything is read
+    size = tuple(given.vehicle_size) if given.vehicle_size else None
+    rules = Rules(size, tuple(given.scene_pose), round(given.tolerance * 1e9))
+    return ReadOptions(given.scenario, given.row, changes, names, rules)
+
+
+def inspect(given: argparse.Namespace) -> int:
+    """Read all, say what is there."""
+    reader = BagReader(given.bags, options_of(given))
+    for _ in reader.episodes(progress=sys.stderr.isatty()):
+        pass
+    if given.plot:
+        from wcpg_ros.bag_plot import plot  # matplotlib is only needed here
+        plot(reader.summary, given.plot)
+    if given.json:
+        print(json.dumps(summary_mapping(reader.summary)))
+    else:
+        show(reader.summary)
+    return 1 if reader.summary.problems else 0
+
+
+def export(given: argparse.Namespace) -> int:
+    """Read all, write it in another form; what could not be read is said, the rest is written."""
+    options = options_of(given)
+    reader = BagReader(given.bags, options)
+    episodes = reader.episodes(progress=sys.stderr.isatty())
+    if given.to == 'npz':
+        count = export_npz(episodes, Path(given.out))
+    else:
+        limit = load_scenario(options.scenario or scenario_names()[0]).vehicle.acceleration_limit
+        count = export_minari(episodes, given.out, limit)
+    print(f'{given.out}: {_number(count, "transition")} of {_number(len(reader.summary.episodes), "episode")}')
+    for problem in reader.summary.problems:
+        print(f'bag: {problem}', file=sys.stderr)
+    return 1 if reader.summary.problems else 0
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog='bag', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar='COMMAND')
+    reading = argparse.ArgumentParser(add_help=False)
+    reading.add_argument('bags', type=Path, nargs='+', metavar='BAG', help='bags, their files, or directories of bags')
+    reading.add_argument('--scenario', help='where it drove, if the bag does not say it')
+    reading.add_argument('--row', default='train', help='row of the extrapolation table, likewise')
+    reading.add_argument('--map', nargs='*', default=[], metavar='OURS=THEIRS', help='names of topics')
+    reading.add_argument('--vehicle-size', type=float, nargs=2, metavar=('LENGTH', 'WIDTH'), help='m, of everybody')
+    reading.add_argument('--scene-pose', type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=('X', 'Y', 'YAW'),
+                         help="where the scene's origin lies in the bag's map")
+    reading.add_argument('--tolerance', type=float, default=0.0, metavar='SECONDS',
+                         help="how far ego's and the others' stamps may be apart (default: 0)")
+    reading.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE', dest='changes',
+                         help='change a setting of the scene, for instance layout.time=true')
+    looking = commands.add_parser('inspect', parents=[reading], help='what is in there')
+    looking.add_argument('--json', action='store_true', help='print one JSON object')
+    looking.add_argument('--plot', type=Path, metavar='FILE', help='also draw it')
+    looking.set_defaults(run=inspect)
+    giving = commands.add_parser('export', parents=[reading], help='for other libraries')
+    giving.add_argument('--to', choices=('minari', 'npz'), required=True)
+    giving.add_argument('--out', required=True, help='the file, or the name of the Minari dataset')
+    giving.set_defaults(run=export)
+    given = parser.parse_args(args)
+    try:
+        return given.run(given)
+    except (BagError, SettingsError, OSError) as error:
+        print(f'bag: {error}', file=sys.stderr)
+        return 2
+
+
+if __name__ == '__main__':
+    sys.exit(main())

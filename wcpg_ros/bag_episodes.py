@@ -1,0 +1,148 @@
+"""From a stream of messages to episodes: which messages belong together, told by their stamps alone.
+
+Episodes are visible in the stamps (see sim_node/episode_time.py): a jump of 5 s or more begins one, and so does time
+that goes back, when a simulator was started anew. Each topic keeps its own order, but a message of one topic may come
+in later than its contemporaries of another; so an episode stays open for a while after its last message.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from sim_node.cdr import CdrError
+from sim_node.episode_result import EpisodeResult
+from sim_node.episode_time import EPISODE_JUMP
+from wcpg_ros import bag_messages
+from wcpg_ros.bag_files import RawMessage
+from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, VEHICLES
+
+_BACKWARDS = 1_000_000_000     # ns by which a topic's stamps may go back before that counts as a new beginning
+_LINGER = 1_000_000_000        # ns of receiving time that an episode stays open after its last message
+_MOST_OPEN = 50                # episodes, however fast they follow each other
+
+
+@dataclass
+class RawEpisode:
+    """The messages of one episode, by stamp (ns); most stay serialized, since few are ever needed."""
+
+    first: int                                                    # stamps of the first and the last state
+    last: int
+    heard: int                                                    # when its last message was received, ns
+    ego: dict[int, bytes] = field(default_factory=dict)
+    vehicles: dict[int, bytes] = field(default_factory=dict)
+    markers: list[bytes] = field(default_factory=list)
+    commands: dict[int, float] = field(default_factory=dict)     # m/s²
+    alphas: dict[int, float] = field(default_factory=dict)
+    result: EpisodeResult | None = None
+
+    def covers(self, stamp: int) -> bool:
+        """Whether a stamp belongs here."""
+        return self.first - _BACKWARDS < stamp < self.last + EPISODE_JUMP
+
+
+class Assembler:
+    """Sorts messages into episodes; `counts` says what was odd about them."""
+
+    def __init__(self, longest: int, counts: Counter[str]) -> None:
+        self._longest = longest        # ns that an episode lasts at most
+        self._counts = counts
+        self._open: list[RawEpisode] = []
+        self._closed = 0               # how many episodes came before the first open one
+        self._place: dict[str, tuple[int, int]] = {}     # each topic's last stamp, and the number of its episode
+        self._now = 0                  # the newest receiving time, ns
+
+    def take(self, role: str, message: RawMessage) -> list[RawEpisode]:
+        """Add a message; gives the episodes that are over by now."""
+        if message.log_time > self._now:
+            self._now = message.log_time
+        try:
+            self._sort_in(role, message)
+        except CdrError:
+            self._counts['malformed messages'] += 1
+        over = 0
+        for episode in self._open:
+            if self._now - episode.heard <= _LINGER and len(self._open) - over <= _MOST_OPEN:
+                break
+            over += 1
+        return self._close(over) if over else []
+
+    def finish(self) -> list[RawEpisode]:
+        """The episodes that are still open when there is nothing more to come."""
+        return self._close(len(self._open))
+
+    def _close(self, count: int) -> list[RawEpisode]:
+        closed, self._open = self._open[:count], self._open[count:]
+        self._closed += count
+        return closed
+
+    def _sort_in(self, role: str, message: RawMessage) -> None:
+        if role == EPISODE:
+            for result in bag_messages.episode_results(message.data):
+                self._conclude(result)
+        elif role == MARKERS:
+            if self._open:
+                self._open[-1].markers.append(message.data)
+        elif role == RISK:
+            stamp, alpha = bag_messages.risk_level(message.data)
+            if episode := self._episode_of(role, stamp):
+                episode.alphas.setdefault(stamp, alpha)
+        elif role == COMMAND:
+            self._command(message)
+        else:
+            self._state(role, message)
+
+    def _state(self, role: str, message: RawMessage) -> None:
+        stamp = bag_messages.header_stamp(message.data)
+        episode = self._episode_of(role, stamp)
+        if episode is None:
+            if self._open and stamp < self._open[-1].last:
+                self._counts['times that the clock went back'] += 1
+            episode = RawEpisode(stamp, stamp, message.log_time)
+            self._open.append(episode)
+            self._place[role] = stamp, self._closed + len(self._open) - 1
+        states = episode.ego if role == EGO else episode.vehicles
+        episode.first, episode.last = min(episode.first, stamp), max(episode.last, stamp)
+        episode.heard = message.log_time
+        if stamp in states:
+            self._counts['repeated states'] += role == EGO
+        elif stamp - episode.first > self._longest:
+            self._counts['states after the end'] += role == EGO
+        else:
+            states[stamp] = message.data
+
+    def _command(self, message: RawMessage) -> None:
+        stamp = bag_messages.header_stamp(message.data)
+        episode = self._episode_of(COMMAND, stamp)
+        if episode is None:
+            self._counts['commands without a state'] += 1
+        elif stamp in episode.commands:
+            self._counts['repeated commands'] += 1
+        else:
+            episode.commands[stamp] = bag_messages.acceleration(message.data)
+            episode.heard = message.log_time
+
+    def _episode_of(self, role: str, stamp: int) -> RawEpisode | None:
+        """The open episode that a topic's next message belongs to: a topic never returns to an earlier one."""
+        last, number = self._place.get(role, (stamp, -1))
+        if stamp < last - _BACKWARDS:
+            number += 1
+        current = number - self._closed
+        if 0 <= current < len(self._open) and self._open[current].covers(stamp):     # as nearly always
+            self._place[role] = stamp, number
+            return self._open[current]
+        candidates = list(enumerate(self._open, start=self._closed))
+        if number < 0 and role not in (EGO, VEHICLES):
+            candidates.reverse()     # who begins to speak late answers the newest states
+        for index, episode in candidates:
+            if index >= number and episode.covers(stamp):
+                self._place[role] = stamp, index
+                return episode
+        return None
+
+    def _conclude(self, result: EpisodeResult) -> None:
+        fitting = [episode for episode in self._open if result.start <= episode.first and episode.last <= result.end]
+        if fitting:
+            fitting[-1].result = result
+        else:
+            self._counts['results without states'] += 1
