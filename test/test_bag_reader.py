@@ -66,7 +66,8 @@ def test_random_alphas_differ_by_episode_and_come_again(tmp_path: Path) -> None:
     model = tmp_path / 'model.safetensors'
     random_model(3).save(model)
     for name in ('a', 'b'):
-        assert record_main(['--scenario', 'left_turn', '--controller', str(model), '--alpha', 'random', '--episodes', '4',
+        assert record_main(['--scenario', 'left_turn', '--controller', str(model), '--alpha', 'random',
+                            '--episodes', '4',
                             '--out', str(tmp_path / name)]) == 0
     first, second = (read(tmp_path / name)[0] for name in ('a', 'b'))
     alphas = [episode.transitions.alpha[0] for episode in first]
