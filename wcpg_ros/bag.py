@@ -137,7 +137,7 @@ def main(args: Sequence[str] | None = None) -> int:
                          help="where the scene's origin lies in the bag's map")
     reading.add_argument('--tolerance', type=float, default=0.0, metavar='SECONDS',
                          help="how far ego's and the others' stamps may be apart (default: 0)")
-    reading.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE', dest='changes',
+    reading.add_argument('--set', nargs='*', action='extend', default=[], metavar='NAME=VALUE', dest='changes',
                          help='change a setting of the scene, for instance layout.time=true')
     looking = commands.add_parser('inspect', parents=[reading], help='what is in there')
     looking.add_argument('--json', action='store_true', help='print one JSON object')
