@@ -58,6 +58,7 @@ def test_rows_are_kept_as_csv(tmp_path: Path) -> None:
     (['--scenario', 'left', '--controller', 'brake'], "scenario 'left' is unknown; choose one of left_turn, merge"),
     (['--scenario', 'merge', '--controller', 'brake', '--row', '+5/5%'], "row '+5/5%': merge has no such row"),
     (['--scenario', 'merge', '--controller', 'magic'], "controller 'magic' is unknown; choose constant:A, brake"),
+    (['--scenario', 'merge', '--controller', 'brake:3'], "controller 'brake:3': brake takes no number"),
     (['--scenario', 'merge', '--controller', 'gap:soon'], "controller 'gap:soon': expected a finite number"),
     (['--scenario', 'merge', '--controller', 'gap:nan'], "controller 'gap:nan': expected a finite number"),
     (['--scenario', 'merge', '--controller', 'constant:9'], 'no vehicle exceeds ±4 m/s²'),

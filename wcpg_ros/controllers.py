@@ -79,7 +79,9 @@ def prepare(scenario: str, row: str, controller: str, alpha: float | None = None
             raise SettingsError(f'alpha: {controller!r} has no dial, only model files do')
         scene = load_scenario(scenario, row, changes)
         limit = scene.vehicle.acceleration_limit
-        if kind == 'brake' and not number:
+        if kind == 'brake':
+            if ':' in controller:
+                raise SettingsError(f'controller {controller!r}: brake takes no number; choose {CHOICES}')
             return scene, Constant(-limit)
         value = _number(controller, number)
         if kind != 'constant':

@@ -86,7 +86,7 @@ def add_scene_arguments(parser: argparse.ArgumentParser, alpha: Callable[[str], 
     parser.add_argument('--alpha', type=alpha, help=alpha_help)
     parser.add_argument('--row', default='train', help='row of the extrapolation table (default: train)')
     parser.add_argument('--seed', type=int, default=0, help='names the episodes (default: 0)')
-    parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE', dest='changes',
+    parser.add_argument('--set', nargs='*', action='extend', default=[], metavar='NAME=VALUE', dest='changes',
                         help='change a setting of the scene, for instance traffic.spawn_rate=0.05')
 
 
