@@ -10,8 +10,9 @@ import numpy as np
 
 from sim_node.batch import Batch
 from sim_node.seeds import episode_seed
-from wcpg_ros.bag_files import FileReport, RawMessage, read_file
+from wcpg_ros.bag_files import read_file
 from wcpg_ros.bag_reader import BagReader, ReadOptions
+from wcpg_ros.bag_storage import FileReport, RawMessage
 from wcpg_ros.bag_topics import TYPES, new_topic
 from wcpg_ros.bag_transitions import RecordedEpisode, Transitions
 from wcpg_ros.bag_writer import BagWriter

@@ -15,8 +15,8 @@ from mcap.writer import CompressionType, Writer
 
 from sim_node import cdr
 from wcpg_ros import bag
-from wcpg_ros.bag_files import BagError, RawMessage
 from wcpg_ros.bag_messages import header_stamp
+from wcpg_ros.bag_storage import BagError, RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, MARKERS, TYPES, VEHICLES
 from wcpg_ros.bag_transitions import Rules
 from wcpg_ros.conversions import read_odometry, read_vehicles

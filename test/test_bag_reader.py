@@ -18,8 +18,8 @@ from random_models import random_model
 from rosbags.rosbag2 import Reader
 
 from wcpg_ros import bag
-from wcpg_ros.bag_files import BagError, RawMessage
 from wcpg_ros.bag_messages import header_stamp
+from wcpg_ros.bag_storage import BagError, RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, RISK, TYPES, VEHICLES, new_topic
 from wcpg_ros.bag_transitions import Rules
 from wcpg_ros.bag_writer import BagWriter

@@ -11,12 +11,14 @@ import yaml
 pytest.importorskip('mcap', reason='needs the bags extra')
 pytest.importorskip('rosbags', reason='needs the bags extra')
 
+from bag_tools import messages
 from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_typestore
 
-from wcpg_ros.bag_repair import finish_mcap, is_finished, read_mcap, reindex
+from wcpg_ros.bag_repair import finish_mcap, reindex
+from wcpg_ros.bag_storage import BagError, is_finished
 from wcpg_ros.bag_writer import BagWriter, Topic, message_definition, qos
 
 FILES = {
@@ -138,7 +140,7 @@ def test_a_file_that_breaks_off_anywhere_is_read_as_far_as_it_goes(tmp_path: Pat
     file = tmp_path / 'bag' / 'bag_0.mcap'
     file.write_bytes(file.read_bytes()[:-cut])
     assert not is_finished(file)
-    read = [struct.unpack('<d', message.data[4:])[0] for _, message in read_mcap(file)]
+    read = [struct.unpack('<d', message.data[4:])[0] for message in messages(tmp_path / 'bag')]
     assert 0 < len(read) < 31
     assert read == [float(index) for index in range(len(read))]
     finish_mcap(file)
@@ -156,5 +158,5 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match='choose another place for the bag'):
         BagWriter(tmp_path / 'bag')
     (tmp_path / 'empty').mkdir()
-    with pytest.raises(FileNotFoundError, match=r'no \.mcap and no \.db3 file in it'):
+    with pytest.raises(BagError, match=r'no \.mcap and no \.db3 file in it'):
         reindex(tmp_path / 'empty')

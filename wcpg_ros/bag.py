@@ -125,7 +125,7 @@ def export(given: argparse.Namespace) -> int:
 
 def mend(given: argparse.Namespace) -> int:
     """Finish a bag whose recorder was killed, for tools that ask for that."""
-    reindex(given.bag)
+    print(*reindex(given.bag), sep='\n')
     return 0
 
 

@@ -14,7 +14,7 @@ from sim_node.cdr import CdrError
 from sim_node.episode_result import EpisodeResult
 from sim_node.episode_time import EPISODE_JUMP
 from wcpg_ros import bag_messages
-from wcpg_ros.bag_files import RawMessage
+from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, VEHICLES
 
 _BACKWARDS = 1_000_000_000     # ns by which a topic's stamps may go back before that counts as a new beginning

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wcpg_ros.bag_files import BagError
+from wcpg_ros.bag_storage import BagError
 from wcpg_ros.bag_transitions import RecordedEpisode, Transitions
 
 

@@ -21,7 +21,8 @@ from sim_node.episode_time import STEP_NANOSECONDS
 from sim_node.scenario import Scenario, load_scenario, scenario_names
 from sim_node.settings import SettingsError
 from wcpg_ros.bag_episodes import Assembler, RawEpisode
-from wcpg_ros.bag_files import BagError, FileReport, RawMessage, find_bags, read_file
+from wcpg_ros.bag_files import find_bags, read_file
+from wcpg_ros.bag_storage import BagError, FileReport, RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, TYPES, VEHICLES
 from wcpg_ros.bag_transitions import UNKNOWN, EpisodeReader, RecordedEpisode, Rules
 from wcpg_ros.bag_writer import Topic

@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from sim_node.scenario import load_scenario
 from sim_node.state import OUTCOMES
-from wcpg_ros.bag_files import BagError
 from wcpg_ros.bag_reader import BagReader, ReadOptions
+from wcpg_ros.bag_storage import BagError
 from wcpg_ros.bag_transitions import Transitions
 from wcpg_ros.replay import Replay
 from wcpg_ros.run_directory import RunConfig

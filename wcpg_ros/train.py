@@ -24,7 +24,7 @@ from sim_node.batch import Batch
 from sim_node.scenario import load_scenario
 from sim_node.settings import SettingsError, replaced
 from wcpg_ros import offline
-from wcpg_ros.bag_files import BagError
+from wcpg_ros.bag_storage import BagError
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
