@@ -104,7 +104,8 @@ def test_export_to_npz(bags: Path, tmp_path: Path) -> None:
     assert [each['seed'] for each in info] == [*range(5_000_000, 5_000_004), *range(6_000_000, 6_000_004)]
 
 
-def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                          capsys: pytest.CaptureFixture[str]) -> None:
     minari = pytest.importorskip('minari', reason='needs the minari extra')
     monkeypatch.setenv('MINARI_DATASETS_PATH', str(tmp_path))
     # A bag that breaks off: its last episode is truncated, not terminated.
@@ -121,6 +122,14 @@ def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert episodes[0].actions.shape == (len(expected['action']), 1)
     ends = [(bool(e.terminations[-1]), bool(e.truncations[-1])) for e in episodes]
     assert ends == [(True, False)] * 9 + [(False, True)]
+    # Whoever has the dataset has the scene too: the recorded actions give the recorded episode again.
+    scene = dataset.recover_environment()
+    observation, _ = scene.reset(seed=5)
+    np.testing.assert_allclose(observation, episodes[0].observations[0], rtol=2e-7, atol=1e-7)
+    paid = [scene.step(action)[1] for action in episodes[0].actions]
+    np.testing.assert_allclose(paid, episodes[0].rewards, rtol=2e-7)
+    assert bag.main(['export', str(bags), '--to', 'minari', '--out', 'wcpg/test-v0']) == 2
+    assert 'exists already; choose another name' in capsys.readouterr().err
 
 
 def test_n_step_rewards_by_hand(bags: Path) -> None:

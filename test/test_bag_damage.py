@@ -16,9 +16,9 @@ from mcap.writer import CompressionType, Writer
 from sim_node import cdr
 from wcpg_ros import bag
 from wcpg_ros.bag_messages import header_stamp
-from wcpg_ros.bag_storage import BagError, RawMessage
+from wcpg_ros.bag_rules import BagError, Rules
+from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, MARKERS, TYPES, VEHICLES
-from wcpg_ros.bag_transitions import Rules
 from wcpg_ros.conversions import read_odometry, read_vehicles
 
 GAP = ('left_turn', 'gap:3', 3, 5)
@@ -76,8 +76,8 @@ def test_another_robots_bag(whole: Path, tmp_path: Path) -> None:
 
     first = [m for m in messages(whole) if m.topic in ours and m.log_time < 15_000_000_000]
     write_bag(tmp_path / 'bag', [moved(message) for message in first], types)
-    episodes, reader = read(tmp_path / 'bag', scenario='left_turn', names=ours,
-                            rules=Rules((4.6, 1.9), scene_pose=(100.0, 50.0, 0.0)))
+    episodes, reader = read(tmp_path / 'bag', scenario='left_turn',
+                            rules=Rules((4.6, 1.9), scene_pose=(100.0, 50.0, 0.0), names=ours))
     expected = driven(*GAP)[0]
     transitions = episodes[0].transitions
     np.testing.assert_allclose(transitions.observation[:, :4], np.array(expected.rows['observation'])[:, :4], atol=1e-4)

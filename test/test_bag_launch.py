@@ -18,12 +18,13 @@ from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, VEHICLES
 from wcpg_ros.domain import Ros
 
 
-@pytest.mark.parametrize(('scenario', 'seed'), [('left_turn', 12), ('merge', 11)])
+@pytest.mark.parametrize(('scenario', 'seed', 'storage'), [('left_turn', 12, 'mcap'), ('merge', 11, 'sqlite3')])
 def test_nodes_in_lockstep_recorded_and_read_back(
-        nodes: Nodes, ros: Ros, tmp_path: Path, scenario: str, seed: int) -> None:
+        nodes: Nodes, ros: Ros, tmp_path: Path, scenario: str, seed: int, storage: str) -> None:
     model, bag = nodes.model(seed, scenario=scenario), tmp_path / 'bag'
     launch = ros.ros2('launch', 'wcpg_ros', f'{scenario}.launch.py', 'lockstep:=true', 'speed_factor:=0',
-                      'episodes:=4', 'seed:=5000000', 'alpha:=0.3', f'model:={model}', f'record:={bag}')
+                      'episodes:=4', 'seed:=5000000', 'alpha:=0.3', f'model:={model}', f'record:={bag}',
+                      f'storage:={storage}')
     assert launch.ended(90) == 0, launch.text
     assert 'waiting for a recorder' in launch.text
     episodes, reader = read(bag)

@@ -19,9 +19,9 @@ from rosbags.rosbag2 import Reader
 
 from wcpg_ros import bag
 from wcpg_ros.bag_messages import header_stamp
-from wcpg_ros.bag_storage import BagError, RawMessage
+from wcpg_ros.bag_rules import BagError, Rules
+from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, RISK, TYPES, VEHICLES, new_topic
-from wcpg_ros.bag_transitions import Rules
 from wcpg_ros.bag_writer import BagWriter
 from wcpg_ros.conversions import risk_message
 from wcpg_ros.policy import Risk

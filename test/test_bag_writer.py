@@ -18,7 +18,8 @@ from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_typestore
 
 from wcpg_ros.bag_repair import finish_mcap, reindex
-from wcpg_ros.bag_storage import BagError, is_finished
+from wcpg_ros.bag_rules import BagError
+from wcpg_ros.bag_storage import is_finished
 from wcpg_ros.bag_writer import BagWriter, Topic, message_definition, qos
 
 FILES = {

@@ -81,7 +81,7 @@ class Assembler:
             for result in bag_messages.episode_results(message.data):
                 self._conclude(result)
         elif role == MARKERS:
-            if self._open:
+            if self._open and not self._is_over(self._open[-1]):
                 self._open[-1].markers.append(message.data)
         elif role == RISK:
             stamp, alpha = bag_messages.risk_level(message.data)
@@ -118,9 +118,13 @@ class Assembler:
             self._counts['commands without a state'] += 1
         elif stamp in episode.commands:
             self._counts['repeated commands'] += 1
-        else:
+        elif not self._is_over(episode):
             episode.commands[stamp] = bag_messages.acceleration(message.data)
             episode.heard = message.log_time
+
+    def _is_over(self, episode: RawEpisode) -> bool:
+        """Whether states go on where no episode does; what comes then would only fill the memory."""
+        return episode.last - episode.first > self._longest
 
     def _episode_of(self, role: str, stamp: int) -> RawEpisode | None:
         """The open episode that a topic's next message belongs to: a topic never returns to an earlier one."""

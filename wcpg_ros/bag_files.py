@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from wcpg_ros.bag_storage import BagError, FileReport, Progress, RawMessage, Wanted, batches
+from wcpg_ros.bag_rules import BagError
+from wcpg_ros.bag_storage import FileReport, Progress, RawMessage, Wanted, batches
 from wcpg_ros.bag_writer import METADATA_FILE, SUFFIXES
 
 _SORT_WINDOW = 2_000_000_000         # ns by which messages may stand in a file later than others received after them

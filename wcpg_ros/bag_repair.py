@@ -10,9 +10,9 @@ from mcap.reader import make_reader
 from mcap.summary import Summary
 
 from wcpg_ros.bag_files import files_of
+from wcpg_ros.bag_rules import BagError
 from wcpg_ros.bag_storage import (
     BROKEN,
-    BagError,
     FileReport,
     McapReader,
     is_finished,

@@ -23,19 +23,15 @@ from mcap.records import Channel, Chunk, Schema
 from mcap.stream_reader import get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC
 
+from wcpg_ros.bag_rules import BagError
 from wcpg_ros.bag_writer import METADATA_FILE, SUFFIXES, Topic
 
 _RECORD = struct.Struct('<BQ')       # opcode, length
 _MESSAGE = struct.Struct('<HIQQ')    # channel, sequence, log time, publish time
 _ROWS = 1000                         # of a database, read at once
 
-# What a reader meets where an mcap file breaks off, or where its bytes are not what they should be. Compression
-# libraries have errors of their own, all of them RuntimeErrors.
-BROKEN = (McapError, struct.error, EOFError, ValueError, KeyError, OverflowError, MemoryError, RuntimeError)
-
-
-class BagError(ValueError):
-    """Bags that cannot be used; the message says why and where."""
+# What a reader meets where an mcap file breaks off, or where its bytes are not what they should be.
+BROKEN = (McapError, struct.error, EOFError, ValueError, KeyError, OverflowError, MemoryError)
 
 
 class RawMessage(NamedTuple):
@@ -185,7 +181,12 @@ def _records(content: bytes) -> Iterator[tuple[int, int, int]]:
 def _chunk(content: bytes) -> bytes:
     """A chunk's records, unpacked and checked."""
     chunk = Chunk.read(_stream(content))
-    data = chunk.data if not chunk.compression else get_chunk_data_stream(chunk)[0].read(chunk.uncompressed_size)
+    data = chunk.data
+    if chunk.compression:
+        try:
+            data = get_chunk_data_stream(chunk)[0].read(chunk.uncompressed_size)
+        except Exception as error:     # each compression library has its own kind
+            raise ValueError(f'a chunk that cannot be unpacked: {error}') from None
     if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
         raise ValueError('a chunk whose checksum is wrong')
     return data

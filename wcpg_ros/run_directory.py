@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import yaml
 from numpy.typing import NDArray
 
 from sim_node.settings import SettingsError, from_mapping
+from wcpg_ros.bag_rules import Rules
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.settings import Recipe, to_mapping
 
@@ -37,7 +38,8 @@ class RunConfig:
     seed: int
     episodes: int                  # driven in the simulator
     recipe: Recipe
-    bags: tuple[str, ...] = ()     # learnt from before
+    bags: tuple[str, ...] = ()     # learnt from before …
+    rules: Rules = field(default_factory=Rules)     # … and how they are read
 
 
 class RunDirectory:
