@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,11 @@ def changed(bag: Path, path: Path, change: Callable[[list[RawMessage]], Iterable
             types: dict[str, str] | None = None) -> Path:
     """A copy of a bag with its messages changed."""
     return write_bag(path, change(messages(bag)), types)
+
+
+def stamped(message: RawMessage, stamp: int) -> RawMessage:
+    """A message that begins with a header, with another stamp (ns)."""
+    return message._replace(data=message.data[:4] + struct.pack('<iI', *divmod(stamp, 10**9)) + message.data[12:])
 
 
 def read(*paths: Path, **options: object) -> tuple[list[RecordedEpisode], BagReader]:

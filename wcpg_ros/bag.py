@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from sim_node.scenario import load_scenario
 from wcpg_ros.bag_export import export_minari, export_npz
 from wcpg_ros.bag_reader import BagReader, ReadOptions, Summary
 from wcpg_ros.bag_repair import reindex
-from wcpg_ros.bag_rules import add_rules_arguments, rules_of
+from wcpg_ros.bag_rules import BagError, add_rules_arguments, rules_of
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.interrupts import INTERRUPTED
 
@@ -86,6 +86,7 @@ def options_of(given: argparse.Namespace) -> ReadOptions:
 
 def inspect(given: argparse.Namespace) -> int:
     """Read all, say what is there."""
+    plot = _plotter(given.plot) if given.plot else None
     reader = BagReader(given.bags, options_of(given))
     stopped = False
     try:
@@ -94,14 +95,23 @@ def inspect(given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         stopped = True
         print('bag: stopped; what follows was read so far', file=sys.stderr)
-    if given.plot:
-        from wcpg_ros.bag_plot import plot  # matplotlib is only needed here
-        plot(reader.summary, given.plot)
     if given.json:
         print(json.dumps(summary_mapping(reader.summary)))
     else:
         show(reader.summary)
+    if plot:
+        plot(reader.summary, given.plot)
     return INTERRUPTED if stopped else 1 if reader.summary.problems else 0
+
+
+def _plotter(path: Path) -> Callable[[Summary, Path], None]:
+    """What draws; what is wrong with the place is said before all is read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        from wcpg_ros.bag_plot import plot
+    except ModuleNotFoundError as missing:
+        raise BagError(f"{missing}; it comes with: pip install 'wcpg_ros[pictures]'") from None
+    return plot
 
 
 def export(given: argparse.Namespace) -> int:

@@ -119,7 +119,7 @@ class BagReader:
                 reader.results_expected = any(results_topic in report.topics for report in reports)
                 scenario = self._scenario(raw)
                 if scenario is None:
-                    summary.counts['episodes of an unknown scenario'] += 1
+                    summary.counts['episodes of an unknown scenario (--scenario)'] += 1
                     summary.episodes.append(EpisodeRow(UNKNOWN, 0.0, (raw.last - raw.first) * 1e-9, 0, 0, None))
                     continue
                 episode = reader.read(raw, scenario)

@@ -98,7 +98,7 @@ def _summary(path: Path) -> Summary | None:
     try:
         with path.open('rb') as stream:
             return make_reader(stream).get_summary()
-    except BROKEN:
+    except (*BROKEN, OSError):     # the second where it says to look beyond the file
         return None
 
 

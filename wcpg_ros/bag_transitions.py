@@ -108,7 +108,7 @@ class EpisodeReader:
         alone = len(raw.ego) - len(joined)
         if not tolerance:
             alone += len(raw.vehicles.keys() - joined.keys())
-        self.counts['states of which a part is missing'] += alone
+        self.counts['states of which a part is missing (--tolerance)'] += alone
         return dict(sorted(joined.items()))
 
     def _course(self, raw: RawEpisode, scenario: Scenario, states: dict[int, int]) -> _Course | None:
@@ -129,7 +129,10 @@ class EpisodeReader:
     def _judged(self, raw: RawEpisode, scenario: Scenario, states: dict[int, int], start: int) -> _Course:
         if self.rules.vehicle_size is None:
             for data in raw.markers:
-                self.sizes |= bag_messages.box_sizes(data)
+                try:
+                    self.sizes |= bag_messages.box_sizes(data)
+                except CdrError:
+                    self.counts['malformed messages'] += 1
         sizes = Sizes(self.rules.vehicle_size, self.sizes)
         if not sizes.known():
             self.counts['episodes whose end needs --vehicle-size'] += 1

@@ -133,7 +133,7 @@ def train(path: Path, position: int = 0) -> bool:
     trainer = make_trainer(path)
     if trainer.config.bags and not _offline().learn(trainer, position):
         return False
-    return trainer.run(position=position)
+    return not trainer.config.episodes or trainer.run(position=position)
 
 
 def _offline() -> Any:
