@@ -14,6 +14,7 @@ from wcpg_ros.domain import ros2_command
 PACKAGE = 'wcpg_ros'
 RECORDED = ('/clock', '/ego/odometry', '/vehicles', '/vehicles/markers', '/ego/acceleration_command', '/wcpg/risk',
             '/sim/episode', '/diagnostics')
+STORAGES = ('mcap', 'sqlite3')
 SLOW_TIMEOUT = 10.0      # s of silence that are still fine where a step waits for its command
 REAL_TIMEOUT = 0.5       # s, at real time
 SHORTEST_TIMEOUT = 0.2   # s, however fast the simulation runs
@@ -88,6 +89,8 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
                  'stale_after': silence, 'use_sim_time': True}],
              on_exit=None if switched_on('keep_going') else Shutdown(reason='the policy has ended')),
     ]
+    if given('storage') not in STORAGES:
+        raise RuntimeError(f"launch argument storage: expected {' or '.join(STORAGES)}, got '{given('storage')}'")
     if given('record'):
         command = ['bag', 'record', '-o', given('record'), '-s', given('storage'), '--topics', *RECORDED]
         actions.append(ExecuteProcess(cmd=[ros2_command(), *command], output='screen',
