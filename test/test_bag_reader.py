@@ -133,7 +133,8 @@ def test_a_split_bag_and_a_directory_of_many(whole: Path, tmp_path: Path) -> Non
     for episode, expected in zip(episodes, driven(*GAP), strict=True):
         assert_same(episode.transitions, expected)
     make_bag(tmp_path / 'many' / 'a', seed=5)
-    make_bag(tmp_path / 'many' / 'b', seed=6, storage='sqlite3')
+    make_bag(tmp_path / 'many' / '50% #1?' / 'b', seed=6, storage='sqlite3')     # no name is too odd
+    (tmp_path / 'many' / 'back').symlink_to(tmp_path / 'many')
     episodes, reader = read(tmp_path / 'many')
     assert (reader.summary.bags, len(episodes)) == (2, 6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -46,6 +47,12 @@ def write_bag(path: Path, storage: str, count: int = 100) -> BagWriter:
         writer.write('/a', serialized(index), 1_000_000_000 + index * 1_000_000, 999_000_000 + index)
     writer.write('/b', serialized(-1.0), 1_000_000_500)
     return writer
+
+
+def kill(writer: BagWriter) -> None:
+    """What the system does with the file of a killed process: no more is written, and its lock is gone."""
+    stream = writer._storage._stream
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def values(path: Path) -> list[tuple[str, int, float]]:
@@ -115,6 +122,10 @@ def test_what_is_flushed_outlives_a_writer_that_never_closes(tmp_path: Path, sto
     writer = write_bag(tmp_path / 'bag', storage)
     writer.flush()
     writer.write('/a', serialized(1e9), 2_000_000_000)   # not flushed: lost
+    if storage == 'mcap':
+        with pytest.raises(BagError, match='its recorder is still at work; stop it first'):
+            reindex(tmp_path / 'bag')
+        kill(writer)
     reindex(tmp_path / 'bag')
     read = values(tmp_path / 'bag')
     assert len(read) == 101

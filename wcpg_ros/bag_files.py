@@ -26,7 +26,9 @@ def find_bags(path: Path) -> list[list[Path]]:
     if files:
         return [files]
     _refuse_compressed(path)
-    bags = [bag for child in sorted(path.iterdir()) if child.is_dir() for bag in _bags_in(child)]
+    above = {path.resolve(), *path.resolve().parents}     # a link back would never end
+    bags = [bag for child in sorted(path.iterdir()) if child.is_dir() and child.resolve() not in above
+            for bag in _bags_in(child)]
     if not bags:
         raise BagError(f'{path}: no bag in it, no {" and no ".join(SUFFIXES.values())} file')
     return bags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import sqlite3
 from pathlib import Path
 
@@ -78,6 +79,8 @@ def finish_mcap(path: Path) -> list[str]:
 def _index_mcap(path: Path, topics: dict[str, Topic], done: list[str]) -> BagFile:
     summary = _summary(path)
     if summary is None or summary.statistics is None:
+        if _is_being_written(path):
+            raise BagError(f'{path}: its recorder is still at work; stop it first (Ctrl-C)')
         problems = finish_mcap(path)
         done += [*problems, f'{path}: finished' + (f'; as it was: {path.name}{DAMAGED}' if problems else '')]
         summary = _summary(path)
@@ -89,6 +92,16 @@ def _index_mcap(path: Path, topics: dict[str, Topic], done: list[str]) -> BagFil
         topic.count += statistics.channel_message_counts.get(channel.id, 0)
     count = statistics.message_count
     return BagFile(path.name, statistics.message_start_time if count else None, statistics.message_end_time, count)
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether a recorder of ours has an mcap file open."""
+    with path.open('rb') as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _summary(path: Path) -> Summary | None:

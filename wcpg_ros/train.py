@@ -52,7 +52,7 @@ def main(args: list[str] | None = None) -> int:
     try:
         runs = _resumed(parser, options) if options.resume else _created(parser, options)
         finished = _run_all(runs)
-    except (SettingsError, RunError, NotFiniteError, BagError) as error:
+    except (SettingsError, RunError, NotFiniteError, BagError, OSError) as error:
         print(f'train: {error}', file=sys.stderr)
         return 2
     for run, ended in zip(runs, finished, strict=True):
