@@ -12,6 +12,7 @@ pytest.importorskip('rosbags', reason='needs the bags extra')
 
 from bag_tools import assert_same, driven, make_bag, messages, read
 from node_probe import Nodes
+from rosbags.rosbag2 import Reader
 
 from wcpg_ros.bag_messages import header_stamp
 from wcpg_ros.bag_topics import COMMAND, EGO, MARKERS, RISK, TYPES, VEHICLES
@@ -34,6 +35,9 @@ def test_nodes_in_lockstep_recorded_and_read_back(
         alphas = episode.transitions.alpha
         assert (alphas[~np.isnan(alphas)] == np.float32(0.3)).all()
     assert reader.summary.problems == []
+    with Reader(bag) as theirs:
+        assert {each.topic: (each.msgtype, each.msgcount) for each in theirs.connections} == {
+            name: (topic.type, topic.count) for name, topic in reader.summary.topics.items()}
     steps = sum(sum(drive.rows['steps']) for drive in expected)
     stamps = {topic: {header_stamp(m.data) for m in messages(bag) if m.topic == topic}
               for topic in (EGO, VEHICLES, COMMAND)}

@@ -117,7 +117,7 @@ class BagReader:
         def known(raws: Iterable[RawEpisode]) -> Iterator[RecordedEpisode]:
             for raw in raws:
                 reader.results_expected = any(results_topic in report.topics for report in reports)
-                scenario = self._scenario(raw)
+                scenario = self._scenario(raw, files[0].parent)
                 if scenario is None:
                     summary.counts['episodes of an unknown scenario (--scenario)'] += 1
                     summary.episodes.append(EpisodeRow(UNKNOWN, 0.0, (raw.last - raw.first) * 1e-9, 0, 0, None))
@@ -172,7 +172,7 @@ class BagReader:
         if starts:
             summary.seconds += (max(report.end for report in reports) - min(starts)) * 1e-9
 
-    def _scenario(self, raw: RawEpisode) -> Scenario | None:
+    def _scenario(self, raw: RawEpisode, bag: Path) -> Scenario | None:
         options, result = self._options, raw.result
         name = options.scenario or (result.scenario if result else self._last_scenario)
         if name is None:
@@ -180,9 +180,9 @@ class BagReader:
         try:
             scenario = self._load(name, result.row if result else options.row)
         except SettingsError as error:
-            raise BagError(f'the bag was driven in another scene: {error} (--scenario)') from None
+            raise BagError(f'{bag}: driven in another scene: {error} (--scenario)') from None
         if result is not None and result.scenario != scenario.name:
-            raise BagError(f'the bag was driven in {result.scenario}, not in {scenario.name}: it is refused')
+            raise BagError(f'{bag}: driven in {result.scenario}, not in {scenario.name}: it is refused')
         self._last_scenario = name
         return scenario
 

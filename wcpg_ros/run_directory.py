@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import zipfile
@@ -75,6 +76,13 @@ class RunDirectory:
         except (SettingsError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise RunError(f'{run.config_file}: {error}') from None
         return run, config
+
+    def discard(self) -> None:
+        """Remove a run that has come to nothing yet; one with a checkpoint stays."""
+        if not self.checkpoint.exists():
+            self.config_file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):     # something else is in there
+                self.path.rmdir()
 
     def save(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         """Write the checkpoint, atomically: whoever is interrupted keeps the one before."""

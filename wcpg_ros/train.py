@@ -131,8 +131,12 @@ def _train_each(runs: list[Path], position: int) -> dict[Path, bool]:
 def train(path: Path, position: int = 0) -> bool:
     """Begin or continue one run; whether it reached its end."""
     trainer = make_trainer(path)
-    if trainer.config.bags and not _offline().learn(trainer, position):
-        return False
+    try:
+        if trainer.config.bags and not _offline().learn(trainer, position):
+            return False
+    except BagError:
+        trainer.run_directory.discard()     # so that the same command works once the bags are right
+        raise
     return not trainer.config.episodes or trainer.run(position=position)
 
 
