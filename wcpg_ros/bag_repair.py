@@ -7,29 +7,10 @@ import fcntl
 import sqlite3
 from pathlib import Path
 
-from mcap.reader import make_reader
-from mcap.summary import Summary
-
 from wcpg_ros.bag_files import files_of
 from wcpg_ros.bag_rules import BagError
-from wcpg_ros.bag_storage import (
-    BROKEN,
-    FileReport,
-    McapReader,
-    is_finished,
-    open_database,
-    qos_of,
-    topic_of,
-)
-from wcpg_ros.bag_writer import (
-    METADATA_FILE,
-    SUFFIXES,
-    BagFile,
-    McapStorage,
-    Topic,
-    bag_metadata,
-    metadata_text,
-)
+from wcpg_ros.bag_storage import FileReport, McapReader, open_database, qos_of, summary_of, topic_of
+from wcpg_ros.bag_writer import METADATA_FILE, SUFFIXES, BagFile, McapStorage, Topic, bag_metadata, metadata_text
 
 DAMAGED = '.damaged'     # behind the name of a file that could not be mended without losing something
 
@@ -77,13 +58,13 @@ def finish_mcap(path: Path) -> list[str]:
 
 
 def _index_mcap(path: Path, topics: dict[str, Topic], done: list[str]) -> BagFile:
-    summary = _summary(path)
+    summary = summary_of(path)
     if summary is None or summary.statistics is None:
         if _is_being_written(path):
             raise BagError(f'{path}: its recorder is still at work; stop it first (Ctrl-C)')
         problems = finish_mcap(path)
         done += [*problems, f'{path}: finished' + (f'; as it was: {path.name}{DAMAGED}' if problems else '')]
-        summary = _summary(path)
+        summary = summary_of(path)
         assert summary is not None
         assert summary.statistics is not None
     statistics = summary.statistics
@@ -102,17 +83,6 @@ def _is_being_written(path: Path) -> bool:
         except BlockingIOError:
             return True
     return False
-
-
-def _summary(path: Path) -> Summary | None:
-    """What an mcap file says of itself at its end; None where there is no sound one."""
-    if not is_finished(path):
-        return None
-    try:
-        with path.open('rb') as stream:
-            return make_reader(stream).get_summary()
-    except (*BROKEN, OSError):     # the second where it says to look beyond the file
-        return None
 
 
 def _index_sqlite3(path: Path, topics: dict[str, Topic], done: list[str]) -> BagFile:
