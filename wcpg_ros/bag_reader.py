@@ -3,7 +3,7 @@
     reader = BagReader([Path('bags/big')], ReadOptions(scenario='left_turn'))
     for episode in reader.episodes():
         replay.add(episode.transitions …)
-    print(reader.summary.lines())
+    print(reader.summary.outcomes, reader.summary.problems)
 """
 
 from __future__ import annotations
