@@ -111,7 +111,7 @@ class Ego(Group):
     path: Path2D
     goal: float = bounded(REQUIRED, '(0, 2000]')     # m of arc length at which the maneuver is done
     start_speed: tuple[float, float] = bounded((0.0, 20.0), '[0, 60]', rising=True)     # m/s (paper)
-    # Ego starts where, braking to the stop line at `start_braking`, it has `start_margin` m to spare: it can always stop.
+    # It starts where, braking to the stop line at `start_braking`, it has `start_margin` m to spare: it can stop.
     start_margin: tuple[float, float] = bounded((3.0, 12.0), '[0, 1000]', rising=True)
     start_braking: float = bounded(3.5, '(0, 20]')   # m/s²
     stop_margin: float = bounded(1.0, '[0, 100]')    # m from the stop line to the conflict zone
@@ -195,9 +195,6 @@ class Reward(Group):
     timeout: float = bounded(0.0, '[-1e6, 1e6]')
 
 
-Rectangle = tuple[float, float, float, float]     # m: x_min, y_min, x_max, y_max
-
-
 @dataclass(frozen=True)
 class Scenario(Group):
     """One scene with one row of traffic: everything a simulation needs."""
@@ -209,10 +206,11 @@ class Scenario(Group):
     temper: Temper
     traffic: Traffic
     reward: Reward
-    window: Rectangle = bounded(REQUIRED, '[-5000, 5000]')    # what a picture shows
+    # For pictures, m: what they show (x_min, y_min, x_max, y_max), further asphalt, painted lines (x and y from … to).
+    window: tuple[float, float, float, float] = bounded(REQUIRED, '[-5000, 5000]')
     rows: dict[str, dict[str, Any]]
-    pavement: tuple[Rectangle, ...] = bounded((), '[-5000, 5000]')        # further asphalt in pictures
-    centre_lines: tuple[Rectangle, ...] = bounded((), '[-5000, 5000]')    # painted, x and y from … to
+    pavement: tuple[tuple[float, float, float, float], ...] = bounded((), '[-5000, 5000]')
+    centre_lines: tuple[tuple[float, float, float, float], ...] = bounded((), '[-5000, 5000]')
     row: str = 'train'
     vehicle: Vehicle = field(default_factory=Vehicle)
     driver: Driver = field(default_factory=Driver)
@@ -222,9 +220,9 @@ class Scenario(Group):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for label, (x_min, y_min, x_max, y_max) in (('window', self.window), *(('pavement', at) for at in self.pavement)):
-            check(min(x_max - x_min, y_max - y_min) >= 1.0, label,
-                  f'expected x_min, y_min, x_max, y_max at least 1 m apart, got {[x_min, y_min, x_max, y_max]}')
+        for name, box in (('window', self.window), *(('pavement', box) for box in self.pavement)):
+            check(min(box[2] - box[0], box[3] - box[1]) >= 1.0, name,
+                  f'expected [x_min, y_min, x_max, y_max], at least 1 m wide and high, got {list(box)}')
         check(self.layout.version == VERSION, 'layout.version', f'this software speaks observation layout {VERSION}')
         check(1 <= self.layout.vehicles <= 100, 'layout.vehicles',
               f'expected within [1, 100], got {self.layout.vehicles}')

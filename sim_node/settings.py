@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses, filled from YAML; anything unknown, of the wrong kind or out of its bounds is an error
+"""Settings as frozen dataclasses, filled from YAML; anything unknown, of the wrong kind or out of bounds is an error
 that names it.
 """
 

@@ -12,7 +12,6 @@ A bag of another car or simulator needs to hold states and commands: --map /vehi
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from wcpg_ros.bag_reader import BagReader, ReadOptions, Summary
 from wcpg_ros.bag_repair import reindex
 from wcpg_ros.bag_transitions import Rules
 from wcpg_ros.evaluate import parse_changes
+from wcpg_ros.json_text import json_text
 
 
 def summary_mapping(summary: Summary) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def inspect(given: argparse.Namespace) -> int:
         from wcpg_ros.bag_plot import plot  # matplotlib is only needed here
         plot(reader.summary, given.plot)
     if given.json:
-        print(json.dumps(summary_mapping(reader.summary)))
+        print(json_text(summary_mapping(reader.summary)))
     else:
         show(reader.summary)
     return 1 if reader.summary.problems else 0
