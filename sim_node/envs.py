@@ -145,7 +145,7 @@ class SceneVectorEnv(VectorEnv):
               f'expected {self.num_envs} truth values, one of them true')
         observation = self.batch.reset(seeds, strides, mask).copy()
         info: dict[str, Any] = {}
-        for i in np.flatnonzero(mask):
+        for i in np.flatnonzero(mask).tolist():
             info = self._add_info(info, _beginning(self.batch, i), i)
         return observation, info
 
@@ -163,7 +163,7 @@ class SceneVectorEnv(VectorEnv):
         """Hold an acceleration in every scene for one decision."""
         result = self.batch.step(_accelerations(actions, self.action_space), self.scenario.action_repeat)
         info: dict[str, Any] = {'steps': self.batch.scenes['step'].copy(), '_steps': np.ones(self.num_envs, bool)}
-        for i in np.flatnonzero(result.done):
+        for i in np.flatnonzero(result.done).tolist():
             final = {'final_obs': result.final_observation[i].copy(), 'final_info': _ending(result, i)}
             info = self._add_info(info, {**final, **_beginning(self.batch, i)}, i)
         return (result.observation.copy(), result.reward.astype(np.float64), result.done.copy(),

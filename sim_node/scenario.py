@@ -58,8 +58,8 @@ class Piece(Group):
 class Path2D(Group):
     """A path from a pose (x m, y m, heading degrees), piece by piece."""
 
-    start: tuple[float, float, float] = bounded(REQUIRED, '[-1000, 1000]')
     pieces: tuple[Piece, ...]
+    start: tuple[float, float, float] = bounded(REQUIRED, '[-1000, 1000]')
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -206,9 +206,9 @@ class Scenario(Group):
     temper: Temper
     traffic: Traffic
     reward: Reward
+    rows: dict[str, dict[str, Any]]
     # For pictures, m: what they show (x_min, y_min, x_max, y_max), further asphalt, painted lines (x and y from … to).
     window: tuple[float, float, float, float] = bounded(REQUIRED, '[-5000, 5000]')
-    rows: dict[str, dict[str, Any]]
     pavement: tuple[tuple[float, float, float, float], ...] = bounded((), '[-5000, 5000]')
     centre_lines: tuple[tuple[float, float, float, float], ...] = bounded((), '[-5000, 5000]')
     row: str = 'train'
