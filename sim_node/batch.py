@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -119,6 +120,10 @@ class Batch:
         self.begun = True
         return self._observation
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are batches of their own: the results are views, which would be torn from their array."""
+        return _revived, (self.scenario, self.n, self.auto_reset, self.state() if self.begun else None)
+
     def _row(self, name: str, given: object, kinds: str) -> np.ndarray:
         """An argument as an array with an entry per scene."""
         try:
@@ -130,3 +135,10 @@ class Batch:
         if row.shape != (self.n,) or row.dtype.kind not in kinds:
             raise SettingsError(f'{name}: expected {self.n} {_KINDS[kinds]}, got {row.dtype} of shape {row.shape}')
         return row
+
+
+def _revived(scenario: Scenario, n: int, auto_reset: bool, state: dict[str, np.ndarray] | None) -> Batch:
+    batch = Batch(scenario, n, auto_reset)
+    if state is not None:
+        batch.restore(state)
+    return batch

@@ -45,8 +45,8 @@ class Piece(Group):
     def __post_init__(self) -> None:
         super().__post_init__()
         bends = self.turn != 0.0
-        check(bends == (self.radius > 0.0) and bends != (self.straight > 0.0), 'straight',
-              f'expected either straight or turn and radius, got {self}')
+        check(bends != (self.straight > 0.0) and (self.radius >= 1.0 if bends else self.radius == 0.0), 'straight',
+              f'expected either straight or turn and radius, of at least 1 m, got {self}')
 
     @property
     def length(self) -> float:
@@ -77,7 +77,7 @@ class Road(Group):
 
     path: Path2D
     lanes: tuple[float, ...] = bounded(REQUIRED, '[-100, 100]')
-    lane_width: float = bounded(3.5, '(0, 20]')
+    lane_width: float = bounded(3.5, '[0.1, 20]')
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,14 +94,14 @@ class Road(Group):
 class Vehicle(Group):
     """Every vehicle's body and steering."""
 
-    length: float = bounded(4.6, '(0, 30]')                # m
-    width: float = bounded(1.9, '(0, 5]')                  # m
-    front_axle: float = bounded(1.35, '(0, 15]')           # m, from the centre of gravity
-    rear_axle: float = bounded(1.35, '(0, 15]')            # m
-    acceleration_limit: float = bounded(4.0, '(0, 20]')    # m/s², either way (paper)
-    steering_limit: float = bounded(0.6, '(0, 1.5]')       # rad
+    length: float = bounded(4.6, '[0.1, 30]')              # m
+    width: float = bounded(1.9, '[0.1, 5]')                # m
+    front_axle: float = bounded(1.35, '[0.1, 15]')         # m, from the centre of gravity
+    rear_axle: float = bounded(1.35, '[0.1, 15]')          # m
+    acceleration_limit: float = bounded(4.0, '[0.1, 20]')  # m/s², either way (paper)
+    steering_limit: float = bounded(0.6, '[0.01, 1.5]')    # rad
     stanley_gain: float = bounded(2.0, '[0, 100]')         # 1/s
-    stanley_softening: float = bounded(1.0, '(0, 100]')    # m/s
+    stanley_softening: float = bounded(1.0, '[0.01, 100]')  # m/s
 
 
 @dataclass(frozen=True)
@@ -113,19 +113,22 @@ class Ego(Group):
     start_speed: tuple[float, float] = bounded((0.0, 20.0), '[0, 60]', rising=True)     # m/s (paper)
     # It starts where, braking to the stop line at `start_braking`, it has `start_margin` m to spare: it can stop.
     start_margin: tuple[float, float] = bounded((3.0, 12.0), '[0, 1000]', rising=True)
-    start_braking: float = bounded(3.5, '(0, 20]')   # m/s²
+    start_braking: float = bounded(3.5, '[0.1, 20]')  # m/s²
     stop_margin: float = bounded(1.0, '[0, 100]')    # m from the stop line to the conflict zone
     speed_min: float = bounded(0.0, '[0, 60]')       # m/s
-    speed_max: float = bounded(20.0, '(0, 60]')      # m/s
-    cornering: float = bounded(5.0, '(0, 100]')      # m/s² of lateral acceleration for which ego slows before a bend
-    bend_braking: float = bounded(3.0, '(0, 20]')    # m/s² with which it does
-    sight: float = bounded(200.0, '(0, 10000]')      # m
+    speed_max: float = bounded(20.0, '[0.1, 60]')    # m/s
+    cornering: float = bounded(5.0, '[0.1, 100]')    # m/s² of lateral acceleration for which ego slows before a bend
+    bend_braking: float = bounded(3.0, '[0.1, 20]')  # m/s² with which it does
+    sight: float = bounded(200.0, '[1, 10000]')      # m
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check(self.speed_min <= self.start_speed[0] and self.start_speed[1] <= self.speed_max, 'start_speed',
               f'expected within speed_min and speed_max, [{self.speed_min:g}, {self.speed_max:g}], '
               f'got {list(self.start_speed)}')
+        before = self.start_speed[1] ** 2 / (2.0 * self.start_braking) + self.start_margin[1]
+        check(before <= 2000.0, 'start_braking',
+              f'expected a start at most 2000 m before the stop line, got {before:g} m')
 
 
 @dataclass(frozen=True)
@@ -139,11 +142,11 @@ class Driver(Group):
     gap_gain: float = bounded(0.3, '[0, 100]')                # 1/s²
     speed_gain: float = bounded(1.0, '[0, 100]')              # 1/s
     reaction: float = bounded(0.3, '[0, 60]')                 # s, in the safe speed
-    lane_change_time: float = bounded(4.5, '(0, 60]')         # s, along the planned trajectory
+    lane_change_time: float = bounded(4.5, '[0.5, 60]')       # s, along the planned trajectory
     lane_change_headway: float = bounded(2.5, '[0, 60]')      # s behind a slower leader at which a driver wants to pass
     lane_change_advantage: float = bounded(1.0, '[0, 60]')    # m/s that the leader must be below the desired speed
     lane_change_gap: float = bounded(8.0, '[0, 1000]')        # m in front and behind, beside being able to stop
-    lane_change_speed: float = bounded(5.0, '(0, 60]')        # m/s below which nobody begins one
+    lane_change_speed: float = bounded(5.0, '[0.1, 60]')      # m/s below which nobody begins one
     lane_change_speedup: float = bounded(1.4, '[1, 10]')      # times the speed at its beginning, at most, during one
     lane_change_pause: float = bounded(3.0, '[0, 1000]')      # s between two changes
 
@@ -154,7 +157,7 @@ class Temper(Group):
 
     mix: tuple[float, float, float] = bounded(REQUIRED, '[0, 1]')    # shares of yield, ignore, accelerate (paper)
     notice: float = bounded(100.0, '[0, 10000]')       # m from ego within which a driver reacts
-    joined: float = bounded(0.6, '(0, 20]')            # m from a lane's middle at which ego counts as in it
+    joined: float = bounded(0.6, '[0.01, 20]')         # m from a lane's middle at which ego counts as in it
     yield_braking: float = bounded(3.0, '[0, 20]')     # m/s²
     boost: tuple[float, float] = bounded((3.0, 4.0), '[0, 20]', rising=True)    # m/s², an accelerating driver's own
     boost_speed: float = bounded(10.0, '[0, 60]')      # m/s over the desired speed
@@ -168,7 +171,7 @@ class Temper(Group):
 class Traffic(Group):
     """Who is born, when and how fast."""
 
-    speed: tuple[float, float] = bounded(REQUIRED, '(0, 60]', rising=True)     # m/s, desired (paper)
+    speed: tuple[float, float] = bounded(REQUIRED, '[0.1, 60]', rising=True)     # m/s, desired (paper)
     spawn_rate: float = bounded(0.01, '[0, 1)')        # per step and birth lane (paper)
     spawned: int = bounded(2, '[0, 100]')              # births at that rate, at most
     last_birth: float = bounded(10.0, '[0, 1000]')     # s after which nobody is born
@@ -190,7 +193,7 @@ class Reward(Group):
 
     success: float = bounded(REQUIRED, '[-1e6, 1e6]')      # × exp(-steps / decay) + bonus (paper)
     bonus: float = bounded(REQUIRED, '[-1e6, 1e6]')
-    decay: float = bounded(50.0, '(0, 1e6]')               # steps of 0.1 s
+    decay: float = bounded(50.0, '[0.1, 1e6]')             # steps of 0.1 s
     collision: float = bounded(-50.0, '[-1e6, 1e6]')
     timeout: float = bounded(0.0, '[-1e6, 1e6]')
 

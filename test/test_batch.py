@@ -1,5 +1,8 @@
 """The batched stepper: seeds, streams, resets, and what it refuses."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -153,6 +156,20 @@ def test_a_restored_state_goes_on_as_if_nothing_had_happened() -> None:
     assert np.array_equal(other.others, batch.others)     # what a rule sees before the next step
     for row in accelerations[100:]:
         assert np.array_equal(batch.step(row).observation, other.step(row).observation)
+
+
+@pytest.mark.parametrize('copied', [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_a_copy_drives_on_alone(copied) -> None:
+    batch = Batch(load_scenario('left_turn'), 4)
+    assert not copied(batch).begun
+    batch.reset(np.arange(4))
+    batch.step(np.full(4, 1.0), repeat=20)
+    other = copied(batch)
+    before = batch.scenes.copy()
+    seen = other.step(np.full(4, 1.0), repeat=4)
+    assert np.array_equal(batch.scenes, before)
+    assert np.array_equal(seen.steps, other.scenes['step'])
+    assert np.array_equal(seen.observation, batch.step(np.full(4, 1.0), repeat=4).observation)
 
 
 @pytest.mark.parametrize(('other', 'message'), [

@@ -25,6 +25,7 @@ from wcpg_ros.json_text import json_text
 from wcpg_ros.risk import empirical_cvar
 
 SCENES_AT_ONCE = 64
+INTERRUPTED = 130     # the exit code of a shell's Ctrl-C
 
 EPISODE = np.dtype([('episode', np.int64), ('seed', np.int64), ('outcome', np.int8), ('steps', np.int32),
                     ('return', np.float32), ('hit', np.int32)])
@@ -118,6 +119,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f'evaluate: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print('evaluate: stopped', file=sys.stderr)
+        return INTERRUPTED
     result = summary(rows)
     if given.json:
         print(json_text(result))

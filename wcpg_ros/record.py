@@ -30,11 +30,10 @@ from wcpg_ros import bag_topics
 from wcpg_ros.bag_writer import SUFFIXES, BagWriter
 from wcpg_ros.controllers import Controller, Model, prepare
 from wcpg_ros.conversions import risk_message
-from wcpg_ros.evaluate import add_scene_arguments, parse_changes
+from wcpg_ros.evaluate import INTERRUPTED, add_scene_arguments, parse_changes
 
 FRAME, BASE_FRAME = 'map', 'base_link'
 RANDOM = 'random'
-INTERRUPTED = 130     # the exit code of a shell's Ctrl-C
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sim_node.seeds import episode_seed
 from sim_node.settings import SettingsError
 from sim_node.state import RUNNING
 from wcpg_ros.controllers import Controller, prepare
-from wcpg_ros.evaluate import add_scene_arguments, parse_changes
+from wcpg_ros.evaluate import INTERRUPTED, add_scene_arguments, parse_changes
 
 if TYPE_CHECKING:
     from sim_node.render import Painter
@@ -69,6 +69,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError) as error:
         print(f'render: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print('render: stopped', file=sys.stderr)
+        return INTERRUPTED
     print(f'{given.out}: written')
     return 0
 

@@ -25,13 +25,11 @@ from sim_node.scenario import load_scenario
 from sim_node.settings import SettingsError, replaced
 from wcpg_ros import offline
 from wcpg_ros.bag_files import BagError
-from wcpg_ros.evaluate import parse_changes
+from wcpg_ros.evaluate import INTERRUPTED, parse_changes
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import load_recipe
 from wcpg_ros.trainer import Trainer, interrupts
-
-INTERRUPTED = 130   # the exit code of a shell's Ctrl-C
 
 
 def main(args: list[str] | None = None) -> int:
