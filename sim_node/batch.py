@@ -67,7 +67,8 @@ class Batch:
         self.seen = (*self._world[:4], self.ego, self.others, self.counts)
         self._result = StepResult(self._observation, self._final, *(
             self._results[name] for name in ('reward', 'done', 'outcome', 'steps', 'seed', 'hit')))
-        self._everywhere = np.ones(self.n, np.bool_)
+        self._shape = (self.n,)
+        self._chosen = np.zeros(self._shape, np.bool_)
         scene = hashlib.sha256(b''.join(table.tobytes() for table in self._world[:4])).digest()
         self._memory = {'scene': np.frombuffer(scene, np.uint8), 'scenes': self.scenes, 'cars': self.cars,
                         'ego': self.ego, 'others': self.others, 'counts': self.counts, 'observation': self._observation}
@@ -84,7 +85,8 @@ class Batch:
         for name, row, highest in (('seeds', wanted, LAST_SEED), ('stride', strides, EPISODES_PER_SEED)):
             wrong = np.flatnonzero((row < 0) | (row > highest))
             check(not wrong.size, name, f'expected from 0 to {highest}, got {row[wrong[:1]]}')
-        where = self._everywhere if chosen is None else self._row('chosen', chosen, 'b')
+        self._chosen[:] = True if chosen is None else self._row('chosen', chosen, 'b')
+        where = self._chosen
         check(self.begun or bool(where.all()), 'chosen', 'expected everywhere at the first reset')
         self.scenes['seed'][where], self.scenes['stride'][where] = wanted[where], strides[where]
         stepper.reset_batch(*self._world, where, self._observation)
@@ -130,9 +132,9 @@ class Batch:
             row = np.asarray(given)
         except ValueError:     # lists of unequal lengths
             row = np.asarray(given, dtype=object)
-        if self.n == 1 and row.size == 1:
+        if row.shape != self._shape and self.n == row.size == 1:
             row = row.reshape(1)
-        if row.shape != (self.n,) or row.dtype.kind not in kinds:
+        if row.shape != self._shape or row.dtype.kind not in kinds:
             raise SettingsError(f'{name}: expected {self.n} {_KINDS[kinds]}, got {row.dtype} of shape {row.shape}')
         return row
 

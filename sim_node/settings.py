@@ -19,6 +19,8 @@ T = TypeVar('T')
 
 REQUIRED = dataclasses.MISSING     # the default of a setting that has none
 
+_WHOLE = (int, np.integer)
+
 
 class SettingsError(ValueError):
     """A setting that is unknown, missing, of the wrong type or out of range."""
@@ -37,7 +39,7 @@ def check(condition: bool, where: str, problem: str) -> None:
 
 def whole_number(name: str, value: object, low: int, high: int) -> int:
     """A whole number between bounds, or a SettingsError that names it."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, _WHOLE) or not low <= value <= high:
         raise SettingsError(f'{name}: expected a whole number from {low} to {high}, got {value!r}')
     return int(value)
 
