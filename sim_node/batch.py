@@ -95,8 +95,7 @@ class Batch:
 
     def step(self, accelerations: np.ndarray | list[float] | float, repeat: int = 1) -> StepResult:
         """Drive every scene on by up to `repeat` steps of 0.1 s under its acceleration (m/s², clipped to the limit)."""
-        if not self.begun:
-            raise SettingsError('step: call reset(seeds) first')
+        check(self.begun, 'step', 'call reset(seeds) first')
         self._accelerations[:] = self._row('accelerations', accelerations, 'fiu')
         repeat = whole_number('repeat', repeat, 1, MOST)
         culprit = stepper.step_batch(*self._world, self._drivers, self._accelerations, repeat, self.auto_reset,
@@ -108,6 +107,7 @@ class Batch:
 
     def state(self) -> dict[str, np.ndarray]:
         """A copy of everything that the future depends on; `restore` takes it back."""
+        check(self.begun, 'state', 'call reset(seeds) first')
         return {name: array.copy() for name, array in self._memory.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> np.ndarray:

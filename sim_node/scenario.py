@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -248,12 +249,12 @@ def scenario_names() -> list[str]:
                   if item.name.endswith('.yaml'))
 
 
-def load_scenario(name: str, row: str = 'train', changes: Mapping[str, Any] | None = None) -> Scenario:
+def load_scenario(name: str | Path, row: str = 'train', changes: Mapping[str, Any] | None = None) -> Scenario:
     """A scene by name (or the path of a scene file), on a row of its extrapolation table, with settings changed.
 
     `changes` maps dotted names to values, for instance {'traffic.spawn_rate': 0.05, 'layout.time': True}.
     """
-    scenario = _read(name)
+    scenario = _read(os.fspath(name))
     if row not in scenario.rows:
         raise SettingsError(f'row {row!r}: {scenario.name} has no such row; {choices(scenario.rows)}')
     changes = {**scenario.rows[row], **(changes or {})}

@@ -162,6 +162,8 @@ def test_a_restored_state_goes_on_as_if_nothing_had_happened() -> None:
 def test_a_copy_drives_on_alone(copied) -> None:
     batch = Batch(load_scenario('left_turn'), 4)
     assert not copied(batch).begun
+    with pytest.raises(SettingsError, match='state: call reset'):
+        batch.state()
     batch.reset(np.arange(4))
     batch.step(np.full(4, 1.0), repeat=20)
     other = copied(batch)

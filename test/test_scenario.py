@@ -74,7 +74,7 @@ def test_a_scene_file_may_end_in_yml_and_is_read_anew_when_edited(tmp_path: Path
     file.write_text(text)
     assert load_scenario(str(file)).title == 'Highway merge'
     file.write_text(text.replace('Highway merge', 'My own merge'))
-    assert load_scenario(str(file)).title == 'My own merge'
+    assert load_scenario(file).title == 'My own merge'
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [
