@@ -111,6 +111,7 @@ def test_a_bad_argument_ends_the_launch_and_is_named(nodes: Nodes, ros: Ros, arg
     ('episodes', 'two', "expected a whole number, got 'two'"), ('alpha', 'low', "expected a number, got 'low'"),
     ('lockstep', 'maybe', "expected true or false, got 'maybe'"), ('speed_factor', '', "expected a number, got ''"),
     ('scene_pose', '[1, 2]', r"expected \[x, y, yaw\], got '\[1, 2\]'"), ('rviz', 'x', 'expected true or false'),
+    ('storage', 'zip', "expected mcap or sqlite3, got 'zip'"),
 ])
 def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
     context = LaunchContext()
@@ -127,8 +128,8 @@ def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
 def test_show_args_describes_every_argument(ros: Ros) -> None:
     for scene in ('left_turn', 'merge'):
         shown = ros.run_ros2('launch', 'wcpg_ros', f'{scene}.launch.py', '--show-args').stdout
-        for name in ('alpha', 'model', 'seed', 'row', 'speed_factor', 'lockstep', 'episodes', 'record', 'rviz',
-                     'keep_going', 'scene_pose', 'params_file'):
+        for name in ('alpha', 'model', 'seed', 'row', 'speed_factor', 'lockstep', 'episodes', 'record', 'storage',
+                     'rviz', 'keep_going', 'scene_pose', 'params_file'):
             assert re.search(rf"^    '{name}':\n        \S.*\n        \(default: ", shown, re.MULTILINE), name
         assert load_scenario(scene)
 

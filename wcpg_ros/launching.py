@@ -14,6 +14,7 @@ from wcpg_ros.domain import ros2_command
 PACKAGE = 'wcpg_ros'
 RECORDED = ('/clock', '/ego/odometry', '/vehicles', '/vehicles/markers', '/ego/acceleration_command', '/wcpg/risk',
             '/sim/episode', '/diagnostics')
+STORAGES = ('mcap', 'sqlite3')
 SLOW_TIMEOUT = 10.0      # s of silence that are still fine where a step waits for its command
 REAL_TIMEOUT = 0.5       # s, at real time
 SHORTEST_TIMEOUT = 0.2   # s, however fast the simulation runs
@@ -30,7 +31,8 @@ def scene_launch(scenario: str) -> LaunchDescription:
         'speed_factor': ('1.0', 'how much faster than real time; 0: as fast as it goes'),
         'lockstep': ('false', 'the simulator waits for the command that answers each state'),
         'episodes': ('0', 'end after this many episodes with a summary; 0: never'),
-        'record': ('', 'record everything into this rosbag2 directory; the recorder may join a second late'),
+        'record': ('', 'record everything into this rosbag2 directory, from the first state on'),
+        'storage': ('mcap', 'how to record: mcap or sqlite3'),
         'rviz': ('false', 'show the scene in RViz (needs a ROS 2 distribution)'),
         'keep_going': ('false', 'go on when the policy dies; the simulator then brakes by itself'),
         'scene_pose': ('[0.0, 0.0, 0.0]', "where the scene's origin lies in the map: [x, y, yaw]"),
@@ -87,9 +89,11 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
                  'stale_after': silence, 'use_sim_time': True}],
              on_exit=None if switched_on('keep_going') else Shutdown(reason='the policy has ended')),
     ]
+    if given('storage') not in STORAGES:
+        raise RuntimeError(f"launch argument storage: expected {' or '.join(STORAGES)}, got '{given('storage')}'")
     if given('record'):
-        actions.append(ExecuteProcess(cmd=[ros2_command(), 'bag', 'record', '-o', given('record'), '--topics',
-                                           *RECORDED], output='screen',
+        command = ['bag', 'record', '-o', given('record'), '-s', given('storage'), '--topics', *RECORDED]
+        actions.append(ExecuteProcess(cmd=[ros2_command(), *command], output='screen',
                                       on_exit=Shutdown(reason='the recorder has ended')))
     if switched_on('rviz'):
         layout = PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', 'scene.rviz'])
