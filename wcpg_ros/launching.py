@@ -32,7 +32,7 @@ def scene_launch(scenario: str) -> LaunchDescription:
         'speed_factor': ('1.0', 'how much faster than real time; 0: as fast as it goes'),
         'lockstep': ('false', 'the simulator waits for the command that answers each state'),
         'episodes': ('0', 'end after this many episodes with a summary; 0: never'),
-        'record': ('', 'record everything into this rosbag2 directory; the recorder may join a second late'),
+        'record': ('', 'record everything into this rosbag2 directory, from the first state on'),
         'rviz': ('false', 'show the scene in RViz (needs a ROS 2 distribution)'),
         'keep_going': ('false', 'go on when the policy dies; the simulator then brakes by itself'),
         'scene_pose': ('[0.0, 0.0, 0.0]', "where the scene's origin lies in the map: [x, y, yaw]"),
@@ -50,10 +50,12 @@ def silence_allowed(speed_factor: float, lockstep: bool) -> float:
     return max(REAL_TIMEOUT / speed_factor, SHORTEST_TIMEOUT)
 
 
-def _end_with(who: str) -> Callable[[ProcessExited, LaunchContext], Shutdown]:
-    """What to do when a process ends: end the launch too, and as a failure if it died by itself."""
-    def react(event: ProcessExited, context: LaunchContext) -> Shutdown:
-        if event.returncode and not context.is_shutdown:
+def _end_with(who: str) -> Callable[[ProcessExited, LaunchContext], Shutdown | None]:
+    """What to do when a process ends: end the launch too, and as a failure if it has died."""
+    def react(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
+        if context.is_shutdown:
+            return None
+        if event.returncode:
             raise RuntimeError(f'{who} has died with exit code {event.returncode}; its last words are above')
         return Shutdown(reason=f'{who} has ended')
     return react
