@@ -58,11 +58,11 @@ class Geometry:
 
 def build_geometry(scenario: Scenario) -> Geometry:
     """The tables of a scenario."""
-    return _build(scenario.name, scenario.ego, scenario.roads, scenario.vehicle)
+    return _build(scenario.name, scenario.ego, scenario.roads, scenario.vehicle, scenario.layout.version)
 
 
 @cache
-def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Geometry:
+def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle, layout_version: int) -> Geometry:
     rows = [_rows(ego.path)]
     ego_last = len(rows[0]) - 1
     lanes: list[np.ndarray] = []
@@ -102,7 +102,9 @@ def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Ge
     x, y, heading = locate(segments, int(born[LANE_FIRST]), int(born[LANE_LAST]), 0.0, born[LANE_OFFSET])
     middle = 0.5 * (segments[0, HEADING] + segments[ego_last, HEADING])
     return Geometry(
-        segments=segments, lanes=table, view=np.array([ego.sight, 2.0 * vehicle.length, x, y, heading, middle]),
+        segments=segments, lanes=table, view=np.array([
+            ego.sight, 2.0 * vehicle.length, x, y, heading, middle, layout_version, ego_last, ego.goal,
+            vehicle.acceleration_limit, ego.speed_max, ego.cornering, ego.bend_braking, vehicle.length]),
         roads=tuple(extents), ego_first=0, ego_last=ego_last, stop_line=enter - ego.stop_margin,
         conflict_enter=enter, conflict_leave=float(meeting[:, EGO_LEAVES].max()),
     )

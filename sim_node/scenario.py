@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sim_node.geometry import build_geometry
-from sim_node.observation import VERSION, Layout
+from sim_node.observation import VERSIONS, Layout
 from sim_node.settings import (
     REQUIRED,
     Group,
@@ -227,7 +227,8 @@ class Scenario(Group):
         for name, box in (('window', self.window), *(('pavement', box) for box in self.pavement)):
             check(min(box[2] - box[0], box[3] - box[1]) >= 1.0, name,
                   f'expected [x_min, y_min, x_max, y_max], at least 1 m wide and high, got {list(box)}')
-        check(self.layout.version == VERSION, 'layout.version', f'this software speaks observation layout {VERSION}')
+        check(self.layout.version in VERSIONS, 'layout.version',
+              f'this software speaks observation layouts {VERSIONS}, got {self.layout.version}')
         check(1 <= self.layout.vehicles <= 100, 'layout.vehicles',
               f'expected within [1, 100], got {self.layout.vehicles}')
         lanes = sum(len(road.lanes) for road in self.roads)

@@ -7,7 +7,7 @@ import math
 from sim_node.births import bear, begin_episode
 from sim_node.compiled import compiled, kernel
 from sim_node.geometry import LANE_END
-from sim_node.observation import conflict_lane, near, observe
+from sim_node.observation_batch import observe
 from sim_node.rewards import episode_reward
 from sim_node.roads import bend_speed, project, wrap
 from sim_node.scenario import STEP_SECONDS
@@ -15,7 +15,7 @@ from sim_node.state import COLLISION, DRIVING, GONE, RUNNING, SUCCESS, TIMEOUT
 from sim_node.traffic import bicycle, decide, move, stanley, who_drives
 from sim_node.vehicles import overlap
 
-wrap, project, bend_speed, _, _, observe = compiled(wrap, project, bend_speed, near, conflict_lane, observe)
+wrap, project, bend_speed = compiled(wrap, project, bend_speed)
 overlap, episode_reward = compiled(overlap, episode_reward)
 
 

@@ -111,7 +111,7 @@ def road(*lanes: float, path: dict | None = None, **settings: float) -> list[dic
     ('action_repeat', 0, r'left_turn.action_repeat: expected within \[1, 1000\], got 0'),
     ('action_repeat', 1.0, 'left_turn.action_repeat: expected int, got 1.0'),
     ('layout.vehicles', 0, r'left_turn.layout.vehicles: expected within \[1, 100\], got 0'),
-    ('layout.version', 9, 'left_turn.layout.version: this software speaks observation layout 1'),
+    ('layout.version', 9, 'left_turn.layout.version: this software speaks observation layouts'),
     ('traffic.spawn_rate', -0.1, r'left_turn.traffic.spawn_rate: expected within \[0, 1\), got -0.1'),
     ('traffic.spawn_rate', 'often', 'traffic.spawn_rate: expected a finite number'),
     ('traffic.spawn_rate', float('nan'), 'traffic.spawn_rate: expected a finite number'),

@@ -93,7 +93,7 @@ def prepare(scenario: str, row: str, controller: str, alpha: float | None = None
         raise SettingsError(f'controller {controller!r} is unknown; choose {CHOICES}')
     policy = Policy.load(controller)
     layout = policy.info.layout
-    scene = load_scenario(scenario, row, {'layout.vehicles': layout.vehicles, 'layout.time': layout.time, **changes})
+    scene = load_scenario(scenario, row, {**layout.changes(), **changes})
     if policy.info.scenario != scene.name:
         raise SettingsError(f'{controller}: trained for {policy.info.scenario}, not for {scene.name}')
     if scene.layout != layout:
