@@ -37,7 +37,7 @@ def main(args: list[str] | None = None) -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
     parser.add_argument('--config', type=Path, help='the recipe, a YAML file')
-    parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE',
+    parser.add_argument('--set', nargs='*', action='extend', default=[], metavar='NAME=VALUE',
                         help='change a setting of the recipe, for instance learning.gamma=0.98')
     parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
     parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
