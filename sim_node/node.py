@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from typing import Any
@@ -26,6 +25,7 @@ from sim_node.settings import SettingsError
 
 REMIND_SECONDS = 0.1     # between two copies of a state that stands still
 LAST_WORDS_SECONDS = 4.0     # more than the 3 s after which Fast DDS repeats what was lost
+FAREWELL_SECONDS = 1.0       # where the others are stopping too, or dead
 AWAIT_SECONDS = 0.05     # between two looks for a recorder
 
 
@@ -85,7 +85,7 @@ class Simulator(Node):
     def stop(self) -> None:
         """Sum up, once everybody reachable has the last messages."""
         print(self.summary(), flush=True)
-        self._outputs.wait_until_received(LAST_WORDS_SECONDS)
+        self._outputs.wait_until_received(LAST_WORDS_SECONDS if self.finished else FAREWELL_SECONDS)
 
     # The course of an episode
 
@@ -275,7 +275,3 @@ class Simulator(Node):
 def main(args: list[str] | None = None) -> int:
     """Run the simulator until its episodes are over or it is told to stop."""
     return run('sim', Simulator, args)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import struct
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +12,17 @@ import pytest
 pytest.importorskip('mcap', reason='needs the bags extra')
 pytest.importorskip('rosbags', reason='needs the bags extra')
 
-from bag_tools import assert_same, changed, driven, make_bag, messages, read, write_bag
+from bag_tools import assert_same, changed, driven, make_bag, messages, read, stamped, write_bag
 from mcap.reader import make_reader
 from random_models import random_model
 from rosbags.rosbag2 import Reader
 
 from wcpg_ros import bag
-from wcpg_ros.bag_files import BagError, RawMessage
+from wcpg_ros.bag_episodes import Assembler
 from wcpg_ros.bag_messages import header_stamp
-from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, RISK, TYPES, VEHICLES, new_topic
-from wcpg_ros.bag_transitions import Rules
+from wcpg_ros.bag_rules import BagError, Rules
+from wcpg_ros.bag_storage import RawMessage
+from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, TYPES, VEHICLES, new_topic
 from wcpg_ros.bag_writer import BagWriter
 from wcpg_ros.conversions import risk_message
 from wcpg_ros.policy import Risk
@@ -73,8 +74,7 @@ def test_alphas_are_found_beside_stamps_of_the_wall_clock(tmp_path: Path) -> Non
         if message.topic == RISK:
             data = risk_message(message.log_time + shift, 0.4, Risk(0.0, 1.0, 0.0))
         elif message.topic in (EGO, VEHICLES, COMMAND):
-            seconds, rest = divmod(header_stamp(message.data) + shift, 10**9)
-            data = message.data[:4] + struct.pack('<iI', seconds, rest) + message.data[12:]
+            data = stamped(message, header_stamp(message.data) + shift).data
         else:
             continue
         shifted.append(RawMessage(message.log_time + shift, message.topic, data))
@@ -133,7 +133,8 @@ def test_a_split_bag_and_a_directory_of_many(whole: Path, tmp_path: Path) -> Non
     for episode, expected in zip(episodes, driven(*GAP), strict=True):
         assert_same(episode.transitions, expected)
     make_bag(tmp_path / 'many' / 'a', seed=5)
-    make_bag(tmp_path / 'many' / 'b', seed=6, storage='sqlite3')
+    make_bag(tmp_path / 'many' / '50% #1?' / 'b', seed=6, storage='sqlite3')     # no name is too odd
+    (tmp_path / 'many' / 'back').symlink_to(tmp_path / 'many')
     episodes, reader = read(tmp_path / 'many')
     assert (reader.summary.bags, len(episodes)) == (2, 6)
 
@@ -158,7 +159,7 @@ def test_a_dropped_state_costs_its_two_decisions(whole: Path, tmp_path: Path) ->
     episodes, reader = read(tmp_path / 'bag')
     expected = driven(*GAP)
     assert episodes[0].gaps == 2
-    assert reader.summary.oddities() == {'lost decisions': 2, 'states of which a part is missing': 1}
+    assert reader.summary.oddities() == {'lost decisions': 2, 'states of which a part is missing (--tolerance)': 1}
     transitions = episodes[0].transitions
     assert transitions.index.tolist() == [i for i in range(len(expected[0].rows['action'])) if i not in (1, 2)]
     assert transitions.truncated[0]     # a gap is behind it
@@ -238,6 +239,63 @@ def test_a_simulator_started_anew_begins_a_new_episode(whole: Path, tmp_path: Pa
     for episode, expected in zip(episodes[1:], driven(*GAP), strict=True):
         assert_same(episode.transitions, expected)
     assert reader.summary.oddities() == {'episodes without their end': 1, 'times that the clock went back': 1}
+
+
+def test_a_clock_that_jumps_ahead_parts_the_episode(whole: Path, tmp_path: Path) -> None:
+    """The recorded first half is cut; where the second begins nobody knows."""
+    expected = driven(*GAP)[0]
+
+    def change(everything: list[RawMessage]) -> list[RawMessage]:
+        first = [m for m in everything if m.log_time < 10_000_000_000]
+        return [stamped(m, header_stamp(m.data) + 7_300_000_000 * (m.log_time >= 2_000_000_000)) for m in first
+                if m.topic in (EGO, VEHICLES, COMMAND)] + [m for m in first if m.topic == MARKERS]
+    changed(whole, tmp_path / 'bag', change)
+    episodes, reader = read(tmp_path / 'bag', scenario='left_turn')
+    assert episodes[0].outcome == 'cut'
+    np.testing.assert_allclose(episodes[0].transitions.observation, expected.rows['observation'][:4], rtol=2e-7)
+    assert reader.summary.oddities()['episodes taken to begin with their first state'] == 1
+
+
+def test_episodes_back_to_back_without_a_pause_in_the_stamps(whole: Path, tmp_path: Path) -> None:
+    """As simulators record whose clock goes on over a reset: 0.1 s later ego stands where it begins."""
+    kept = [m for m in messages(whole) if m.topic in (EGO, VEHICLES, COMMAND, MARKERS)]
+    begins = sorted({m.log_time // 10_000_000_000 * 10_000_000_000 for m in kept if m.topic == COMMAND and
+                     m.log_time % 10_000_000_000 == 0 and m.log_time - 100_000_000 not in
+                     {each.log_time for each in kept}})
+    assert len(begins) == 3
+    shifts, shift = {}, 0
+    for begin, end in zip(begins, [*begins[1:], 10**18], strict=True):
+        shifts[begin] = shift - begin
+        last = max(m.log_time for m in kept if m.log_time < end)
+        shift += last - begin + 100_000_000
+    moved = []
+    for message in kept:
+        by = shifts[max(begin for begin in begins if begin <= message.log_time)]
+        message = message._replace(log_time=message.log_time + by)
+        moved.append(message if message.topic == MARKERS else stamped(message, header_stamp(message.data) + by))
+    write_bag(tmp_path / 'bag', moved)
+    episodes, reader = read(tmp_path / 'bag', scenario='left_turn')
+    for episode, expected in zip(episodes, driven(*GAP), strict=True):
+        assert_same(episode.transitions, expected)
+    assert reader.summary.oddities() == {'episodes taken to begin with their first state': 2,
+                                         'episodes whose end was worked out': 3, 'times that ego jumped': 2}
+
+
+def test_a_recording_that_never_ends_does_not_fill_the_memory(whole: Path) -> None:
+    """An hour of driving on: after the longest episode nothing more of it is kept."""
+    counts: Counter[str] = Counter()
+    assembler = Assembler(40_000_000_000, counts)
+    first = {m.topic: m for m in reversed(messages(whole)) if m.topic in (EGO, VEHICLES, COMMAND, MARKERS)}
+    for index in range(36_000):
+        for topic, message in first.items():
+            message = message._replace(log_time=index * 100_000_000)
+            if topic != MARKERS:
+                message = stamped(message, message.log_time)
+            assert assembler.take(topic, message) == []
+    [episode] = assembler.finish()
+    assert len(episode.ego) == len(episode.vehicles) == 401
+    assert max(len(episode.commands), len(episode.markers)) <= 402
+    assert counts['states after the end'] == 36_000 - 401
 
 
 def test_topics_may_arrive_in_any_order_within_a_second(whole: Path, tmp_path: Path) -> None:

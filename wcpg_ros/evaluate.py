@@ -21,11 +21,11 @@ from sim_node.seeds import episode_seed
 from sim_node.settings import SettingsError, read_yaml
 from sim_node.state import COLLISION, OUTCOMES, SUCCESS, TIMEOUT
 from wcpg_ros.controllers import CHOICES, Controller, prepare
+from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.json_text import json_text
 from wcpg_ros.risk import empirical_cvar
 
 SCENES_AT_ONCE = 64
-INTERRUPTED = 130     # the exit code of a shell's Ctrl-C
 
 EPISODE = np.dtype([('episode', np.int64), ('seed', np.int64), ('outcome', np.int8), ('steps', np.int32),
                     ('return', np.float32), ('hit', np.int32)])

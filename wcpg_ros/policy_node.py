@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -188,7 +187,3 @@ class PolicyNode(Node):
 def main(args: list[str] | None = None) -> int:
     """Run the policy until it is told to stop."""
     return run('wcpg', PolicyNode, args)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

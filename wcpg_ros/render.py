@@ -21,7 +21,8 @@ from sim_node.seeds import episode_seed
 from sim_node.settings import SettingsError
 from sim_node.state import RUNNING
 from wcpg_ros.controllers import Controller, prepare
-from wcpg_ros.evaluate import INTERRUPTED, add_scene_arguments, parse_changes
+from wcpg_ros.evaluate import add_scene_arguments, parse_changes
+from wcpg_ros.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from sim_node.render import Painter
