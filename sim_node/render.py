@@ -60,7 +60,7 @@ class Painter:
         """The scene as an RGB array. `tempers` shows what ego cannot see; `note` is a line of the caller's."""
         image = self._road.copy()
         pen = ImageDraw.Draw(image)
-        colours = TEMPER_COLOURS if tempers else {'others': OTHER}
+        colours = {'ego': EGO, **(TEMPER_COLOURS if tempers else {'others': OTHER})}
         vehicles = [(car, TEMPER_COLOURS[TEMPERS[car['temper']]] if tempers else OTHER)
                     for car in cars[cars['status'] == DRIVING]]
         vehicles.append((scene, EGO))
@@ -69,9 +69,7 @@ class Painter:
         if scene['hit'] >= 0:
             self._ring(pen, cars[scene['hit']])
         self._speeds(pen, vehicles)
-        self._caption(pen, scene, note)
-        self._legend(pen, {'ego': EGO, **colours})
-        return np.asarray(image.resize((image.width // _SMOOTH, image.height // _SMOOTH), Image.Resampling.LANCZOS))
+        return np.concatenate([_shrunk(part) for part in (self._caption(scene, note), image, self._legend(colours))])
 
     def _at(self, x: float, y: float) -> Point:
         return (x - self._left) * self._scale, (self._high - y) * self._scale
@@ -164,42 +162,48 @@ class Painter:
                     taken.append(box)
                     break
 
-    def _caption(self, pen: ImageDraw.ImageDraw, scene: np.void, note: str) -> None:
-        pixels = 14 * _SMOOTH
-        lines = [f'{self.scenario.title}   t = {scene["step"] * STEP_SECONDS:.1f} s   ego {scene["speed"]:.1f} m/s, '
-                 f'{scene["acceleration"]:+.1f} m/s per s', *([note] if note else [])]
-        pen.rectangle((0, 0, self._size[0], (len(lines) + 0.5) * 1.25 * pixels), fill=PAPER)
-        for index, text in enumerate(lines):
-            pen.text((pixels * 0.7, pixels * (0.35 + 1.25 * index)), text, fill=INK, font=_font(pixels))
+    def _caption(self, scene: np.void, note: str) -> Image.Image:
+        """Two lines above the scene."""
+        pixels, width = 14 * _SMOOTH, self._size[0]
+        image = Image.new('RGB', (width, 3 * pixels), PAPER)
+        pen = ImageDraw.Draw(image)
+        text = (f'{self.scenario.title}   t = {scene["step"] * STEP_SECONDS:.1f} s   ego {scene["speed"]:.1f} m/s, '
+                f'{scene["acceleration"]:+.1f} m/s per s')
+        for line, words in enumerate((text, note)):
+            fitting = pixels * min((width - pixels) / max(_font(pixels).getlength(words), 1.0), 1.0)
+            pen.text((0.7 * pixels, (0.35 + 1.25 * line) * pixels), words, fill=INK, font=_font(int(fitting)))
         if scene['outcome'] != RUNNING:
-            pen.text((self._size[0] - pixels * 0.7, pixels * 0.35), OUTCOMES[scene['outcome']].upper(),
+            pen.text((width - 0.7 * pixels, 1.6 * pixels), OUTCOMES[scene['outcome']].upper(),
                      fill=OUTCOME_COLOURS.get(int(scene['outcome']), INK), font=_font(pixels), anchor='ra')
+        return image
 
-    def _legend(self, pen: ImageDraw.ImageDraw, colours: dict[str, str]) -> None:
-        """What the colours mean, in as many lines as it takes."""
-        pixels, (width, height) = 12 * _SMOOTH, self._size
+    def _legend(self, colours: dict[str, str]) -> Image.Image:
+        """What the colours mean, below the scene in as many lines as it takes."""
+        pixels, width = 12 * _SMOOTH, self._size[0]
         font = _font(pixels)
         # A name, a field's colour and outline, and the colour of a bar across it.
         entries = [*((name, colour, INK, colour) for name, colour in {**colours, 'conflict zone': ZONE}.items()),
                    ('stop line', ASPHALT, INK, PAINT), ('goal', ASPHALT, INK, ROUTE), ('hit', PAPER, HIT, PAPER),
                    ('numbers: m/s', PAPER, PAPER, PAPER)]
-        lines: list[list[tuple[float, tuple[str, str, str, str]]]] = [[]]
-        x = float(pixels)
-        for entry in entries:
-            wide = 3.2 * pixels + pen.textlength(entry[0], font=font)
-            if x + wide > width and lines[-1]:
-                lines.append([])
-                x = float(pixels)
-            lines[-1].append((x, entry))
+        places = []
+        x, y = 1.0 * pixels, 0.5 * pixels
+        for name, *_ in entries:
+            wide = 3.2 * pixels + font.getlength(name)
+            if x + wide > width and x > pixels:
+                x, y = 1.0 * pixels, y + 1.5 * pixels
+            places.append((x, y))
             x += wide
-        y = height - 1.5 * pixels * len(lines) - 0.3 * pixels
-        pen.rectangle((0, y - 0.5 * pixels, width, height), fill=PAPER)
-        for line in lines:
-            for x, (name, field, outline, bar) in line:
-                pen.rectangle((x, y, x + 1.6 * pixels, y + pixels), fill=field, outline=outline, width=_SMOOTH)
-                pen.rectangle((x + 0.6 * pixels, y + _SMOOTH, x + pixels, y + pixels - _SMOOTH), fill=bar)
-                pen.text((x + 2.0 * pixels, y - 0.15 * pixels), name, fill=INK, font=font)
-            y += 1.5 * pixels
+        image = Image.new('RGB', (width, 2 * round((y + 1.3 * pixels) / 2)), PAPER)
+        pen = ImageDraw.Draw(image)
+        for (x, y), (name, field, outline, bar) in zip(places, entries, strict=True):
+            pen.rectangle((x, y, x + 1.6 * pixels, y + pixels), fill=field, outline=outline, width=_SMOOTH)
+            pen.rectangle((x + 0.6 * pixels, y + _SMOOTH, x + pixels, y + pixels - _SMOOTH), fill=bar)
+            pen.text((x + 2.0 * pixels, y - 0.15 * pixels), name, fill=INK, font=font)
+        return image
+
+
+def _shrunk(image: Image.Image) -> np.ndarray:
+    return np.asarray(image.resize((image.width // _SMOOTH, image.height // _SMOOTH), Image.Resampling.LANCZOS))
 
 
 def _box(points: list[Point]) -> Box:
