@@ -11,6 +11,7 @@ pytest.importorskip('mcap', reason='needs the bags extra')
 pytest.importorskip('rosbags', reason='needs the bags extra')
 
 from bag_tools import assert_same, changed, driven, make_bag, messages, read, write_bag
+from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 from rosbags.rosbag2 import Reader
 
@@ -152,6 +153,20 @@ def test_damage_is_named_with_its_offset_and_the_rest_is_read(tmp_path: Path) ->
     for episode in whole:
         if episode.transitions.index[0] == 0:
             assert_same(episode.transitions, expected[episode.seed - 5_000_000])
+
+
+def test_damage_between_chunks_is_passed_over_by_the_index(tmp_path: Path) -> None:
+    file = make_bag(tmp_path / 'bag', episodes=20) / 'bag_0.mcap'
+    with file.open('rb') as stream:
+        starts = [index.chunk_start_offset for index in make_reader(stream).get_summary().chunk_indexes]
+    content = bytearray(file.read_bytes())
+    content[starts[2] + 3] ^= 0xff     # the third chunk's length
+    file.write_bytes(content)
+    episodes, reader = read(tmp_path / 'bag')
+    assert reader.summary.problems == [
+        f'{file}: damaged at offset {starts[2]}; it is read again from offset {starts[3]} on']
+    assert episodes[-1].seed == 5_000_019
+    assert_same(episodes[-1].transitions, driven('left_turn', 'gap:3', 20, 5)[-1])
 
 
 @pytest.mark.parametrize(('content', 'says'), [

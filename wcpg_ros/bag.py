@@ -131,7 +131,7 @@ def export(given: argparse.Namespace) -> int:
 
 def mend(given: argparse.Namespace) -> int:
     """Finish a bag whose recorder was killed, for tools that ask for that."""
-    print(*reindex(given.bag), sep='\n')
+    print(*reindex(given.bag, progress=sys.stderr.isatty()), sep='\n')
     return 0
 
 

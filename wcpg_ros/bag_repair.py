@@ -7,34 +7,17 @@ import fcntl
 import sqlite3
 from pathlib import Path
 
-from mcap.reader import make_reader
-from mcap.summary import Summary
+from tqdm import tqdm
 
 from wcpg_ros.bag_files import files_of
 from wcpg_ros.bag_rules import BagError
-from wcpg_ros.bag_storage import (
-    BROKEN,
-    FileReport,
-    McapReader,
-    is_finished,
-    open_database,
-    qos_of,
-    topic_of,
-)
-from wcpg_ros.bag_writer import (
-    METADATA_FILE,
-    SUFFIXES,
-    BagFile,
-    McapStorage,
-    Topic,
-    bag_metadata,
-    metadata_text,
-)
+from wcpg_ros.bag_storage import FileReport, McapReader, Progress, open_database, qos_of, summary_of, topic_of
+from wcpg_ros.bag_writer import METADATA_FILE, SUFFIXES, BagFile, McapStorage, Topic, bag_metadata, metadata_text
 
 DAMAGED = '.damaged'     # behind the name of a file that could not be mended without losing something
 
 
-def reindex(bag: Path) -> list[str]:
+def reindex(bag: Path, progress: bool = False) -> list[str]:
     """Finish the files of a bag and write its metadata.yaml anew; what was done, a line each."""
     if not bag.is_dir():
         raise BagError(f"{bag}: no directory; name the bag's directory")
@@ -45,19 +28,21 @@ def reindex(bag: Path) -> list[str]:
     done: list[str] = []
     storage = next(name for name, suffix in SUFFIXES.items() if suffix == files[0].suffix)
     index = {'mcap': _index_mcap, 'sqlite3': _index_sqlite3}[storage]
-    indexed = [index(path, topics, done) for path in files if path.suffix == SUFFIXES[storage]]
+    with tqdm(total=sum(path.stat().st_size for path in files), unit='B', unit_scale=True, desc='mending',
+              disable=not progress, leave=False) as bar:
+        indexed = [index(path, topics, done, bar.update) for path in files if path.suffix == SUFFIXES[storage]]
     (bag / METADATA_FILE).write_text(metadata_text(bag_metadata(storage, topics.values(), indexed)))
     return [*done, f'{bag / METADATA_FILE}: written anew, {sum(file.count for file in indexed)} messages']
 
 
-def finish_mcap(path: Path) -> list[str]:
+def finish_mcap(path: Path, progress: Progress = lambda _: None) -> list[str]:
     """Give an mcap file its index and its end; it is replaced once the new one is whole. Gives what was lost."""
     mended = path.with_name(f'.{path.name}.mended')
     report, file = FileReport(path), BagFile(path.name)
     storage = McapStorage(mended)
     try:
         added: set[str] = set()
-        for batch in McapReader(path, lambda _: True, report).batches(lambda _: None):
+        for batch in McapReader(path, lambda _: True, report).batches(progress):
             for message in batch:
                 if message.topic not in added:
                     added.add(message.topic)
@@ -76,14 +61,14 @@ def finish_mcap(path: Path) -> list[str]:
     return report.problems
 
 
-def _index_mcap(path: Path, topics: dict[str, Topic], done: list[str]) -> BagFile:
-    summary = _summary(path)
+def _index_mcap(path: Path, topics: dict[str, Topic], done: list[str], progress: Progress) -> BagFile:
+    summary = summary_of(path)
     if summary is None or summary.statistics is None:
         if _is_being_written(path):
             raise BagError(f'{path}: its recorder is still at work; stop it first (Ctrl-C)')
-        problems = finish_mcap(path)
+        problems = finish_mcap(path, progress)
         done += [*problems, f'{path}: finished' + (f'; as it was: {path.name}{DAMAGED}' if problems else '')]
-        summary = _summary(path)
+        summary = summary_of(path)
         assert summary is not None
         assert summary.statistics is not None
     statistics = summary.statistics
@@ -104,18 +89,7 @@ def _is_being_written(path: Path) -> bool:
     return False
 
 
-def _summary(path: Path) -> Summary | None:
-    """What an mcap file says of itself at its end; None where there is no sound one."""
-    if not is_finished(path):
-        return None
-    try:
-        with path.open('rb') as stream:
-            return make_reader(stream).get_summary()
-    except (*BROKEN, OSError):     # the second where it says to look beyond the file
-        return None
-
-
-def _index_sqlite3(path: Path, topics: dict[str, Topic], done: list[str]) -> BagFile:
+def _index_sqlite3(path: Path, topics: dict[str, Topic], done: list[str], progress: Progress) -> BagFile:
     try:
         with contextlib.closing(open_database(path)) as database:
             columns = [row[1] for row in database.execute('PRAGMA table_info(topics)')]

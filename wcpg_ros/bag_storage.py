@@ -13,14 +13,16 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import yaml
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
+from mcap.reader import make_reader
 from mcap.records import Channel, Chunk, Schema
 from mcap.stream_reader import get_chunk_data_stream
+from mcap.summary import Summary
 from mcap.writer import MCAP0_MAGIC
 
 from wcpg_ros.bag_rules import BagError
@@ -28,6 +30,8 @@ from wcpg_ros.bag_writer import METADATA_FILE, SUFFIXES, Topic
 
 _RECORD = struct.Struct('<BQ')       # opcode, length
 _MESSAGE = struct.Struct('<HIQQ')    # channel, sequence, log time, publish time
+_RECORDS = {*range(Opcode.HEADER, Opcode.DATA_END), *range(0x80, 0x100)}     # from 0x80 on they are anybody's own
+_LAST_RECORDS = {int(Opcode.DATA_END): 4, int(Opcode.FOOTER): 20}            # behind the data, with their lengths
 _ROWS = 1000                         # of a database, read at once
 
 # What a reader meets where an mcap file breaks off, or where its bytes are not what they should be.
@@ -94,21 +98,13 @@ class McapReader:
     def batches(self, progress: Progress) -> Iterator[list[RawMessage]]:
         """The messages, a list for each chunk."""
         path, report = self._path, self._report
-        finished, size = is_finished(path), path.stat().st_size
+        report.unfinished = not is_finished(path)
         with path.open('rb') as stream:
-            magic = stream.read(len(MCAP0_MAGIC))
-            if not MCAP0_MAGIC.startswith(magic):
+            if not MCAP0_MAGIC.startswith(stream.read(len(MCAP0_MAGIC))):
                 report.problems.append(f'{path}: not an mcap file (offset 0)')
                 return
-            while True:
-                offset = stream.tell()
-                head = stream.read(_RECORD.size)
-                opcode, length = _RECORD.unpack(head) if len(head) == _RECORD.size else (0, size)
-                if opcode in (Opcode.DATA_END, Opcode.FOOTER):
-                    return
-                if offset + _RECORD.size + length > size:
-                    break
-                content = stream.read(length)
+            while (record := self._next(stream)) is not None:
+                offset, opcode, content = record
                 try:
                     messages = self._messages(opcode, content)
                 except BagError:
@@ -117,10 +113,29 @@ class McapReader:
                     report.problems.append(f'{path}: damaged at offset {offset} ({error}); what follows is read')
                 else:
                     yield messages
-                progress(_RECORD.size + length)
-        if finished:
-            report.problems.append(f'{path}: damaged at offset {offset}; what follows cannot be read')
-        report.unfinished = not finished
+                progress(_RECORD.size + len(content))
+
+    def _next(self, stream: BinaryIO) -> tuple[int, int, bytes] | None:
+        """Where the next record begins, its opcode and its content; over damage to the next chunk that is known."""
+        offset, size = stream.tell(), os.fstat(stream.fileno()).st_size
+        head = stream.read(_RECORD.size)
+        opcode, length = _RECORD.unpack(head) if len(head) == _RECORD.size else (0, size)
+        reaches_beyond = offset + _RECORD.size + length > size
+        if length == _LAST_RECORDS.get(opcode):
+            return None
+        if opcode in _RECORDS and not reaches_beyond:
+            return offset, opcode, stream.read(length)
+        if self._report.unfinished and reaches_beyond:
+            return None     # where its writer was killed
+        summary = summary_of(self._path)
+        starts = [index.chunk_start_offset for index in summary.chunk_indexes] if summary else []
+        later = min((start for start in starts if start > offset), default=None)
+        self._report.problems.append(f'{self._path}: damaged at offset {offset}; ' + (
+            f'it is read again from offset {later} on' if later else 'what follows cannot be read'))
+        if later is None:
+            return None
+        stream.seek(later)
+        return self._next(stream)
 
     def _messages(self, opcode: int, content: bytes) -> list[RawMessage]:
         """The messages in one record, most often a chunk of them."""
@@ -164,6 +179,17 @@ def qos_of(text: str) -> list[dict[str, Any]]:
     except yaml.YAMLError:
         return []
     return profiles if isinstance(profiles, list) else []
+
+
+def summary_of(path: Path) -> Summary | None:
+    """What an mcap file says of itself at its end; None where there is no sound one."""
+    if not is_finished(path):
+        return None
+    try:
+        with path.open('rb') as stream:
+            return make_reader(stream).get_summary()
+    except (*BROKEN, OSError):     # the second where it says to look beyond the file
+        return None
 
 
 def _records(content: bytes) -> Iterator[tuple[int, int, int]]:
