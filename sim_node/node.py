@@ -63,11 +63,14 @@ class Simulator(Node):
         self.create_timer(REMIND_SECONDS, self._remind, clock=self._steady)
         self.create_timer(1.0, self._report, clock=self._steady)
         self._begun = False
+
+    def begin(self) -> None:
+        """Show the first state, as soon as somebody records it where that is asked for."""
         if self._values['await_recorder']:
             self.get_logger().info('waiting for a recorder')
             self._awaiting = self.create_timer(AWAIT_SECONDS, self._look_for_recorder, clock=self._steady)
         else:
-            self._begin()
+            self._begin_episode()
         self.get_logger().info(f'simulating {self._values["scenario"]}, row {self._values["row"]}, from seed '
                                f'{self._values["seed"]}')
 
@@ -108,9 +111,9 @@ class Simulator(Node):
         if self._outputs.recorded_with(COMMAND):
             self.destroy_timer(self._awaiting)
             if not self._begun:     # by a reset
-                self._begin()
+                self._begin_episode()
 
-    def _begin(self) -> None:
+    def _begin_episode(self) -> None:
         self._begun = True
         scenario = wanted_scenario(self._values)
         if scenario != self._episode.scenario:
@@ -142,7 +145,7 @@ class Simulator(Node):
                                f'{seconds:.1f} s, return {result.episode_return:.1f}'
                                + (f', hit {result.hit}' if result.hit else ''))
         if not self.finished:
-            self._begin()
+            self._begin_episode()
 
     def _take_command(self, message: AccelStamped) -> None:
         stamp = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
@@ -204,7 +207,7 @@ class Simulator(Node):
     # Services
 
     def _reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._begin()
+        self._begin_episode()
         response.success, response.message = True, f'episode of seed {self._episode.seed}'
         return response
 

@@ -24,6 +24,9 @@ class Runnable(Protocol):
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
 
+    def begin(self) -> None:
+        """Send the first messages."""
+
     def stop(self) -> None:
         """Send the last messages."""
 
@@ -42,8 +45,9 @@ def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> in
         except (ValueError, OSError, RuntimeError) as error:     # rclpy's own are the last kind
             print(f'{name}: {error}', file=sys.stderr)
             return 2
-        for signum in (signal.SIGINT, signal.SIGTERM):     # from now on there is somebody to say goodbye to
+        for signum in (signal.SIGINT, signal.SIGTERM):     # who has said hello says goodbye
             signal.signal(signum, lambda number, _: told.append(number))
+        node.begin()
         executor = EventsExecutor()
         executor.add_node(node)  # type: ignore[arg-type]
         while not told and not node.finished:

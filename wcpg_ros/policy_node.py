@@ -72,6 +72,9 @@ class PolicyNode(Node):
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_SECONDS, self._watch, clock=steady)
         self.create_timer(1.0, self._report, clock=steady)
+
+    def begin(self) -> None:
+        """Say what drives."""
         self.get_logger().info(f'driving {self._driver.scenario} with {self._values["model"]} at alpha '
                                f'{self._values["alpha"]:g}')
 
