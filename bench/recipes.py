@@ -24,9 +24,18 @@ ALPHAS = (0.02, 0.1, 0.3, 0.6, 1.0)
 BEGIN, END = '<!-- recipes: begin -->', '<!-- recipes: end -->'
 
 
+def last_row(run: Path) -> dict[str, str]:
+    """The end of a run's log so far."""
+    with (run / 'log.csv').open() as file:
+        return list(csv.DictReader(file))[-1]
+
+
 def trained(work: Path, scenario: str, config: str) -> Path:
     """The folder of a recipe's finished runs."""
     out = work / f'{scenario}-{config.removesuffix(".yaml")}'
+    runs = [out / f'seed{seed}' for seed in SEEDS]
+    if all((run / 'log.csv').exists() and int(last_row(run)['episodes']) >= TRAINING_EPISODES for run in runs):
+        return out
     begin = ['--scenario', scenario, '--config', f'config/{config}', '--seeds', *map(str, SEEDS),
              '--episodes', str(TRAINING_EPISODES), '--out', str(out)]
     if train.main(['--resume', str(out)] if out.exists() else begin):
@@ -47,8 +56,7 @@ def rows(work: Path) -> Iterator[list[Any]]:
         out = trained(work, scenario, config)
         for seed in SEEDS:
             run = out / f'seed{seed}'
-            with (run / 'log.csv').open() as file:
-                last = list(csv.DictReader(file))[-1]
+            last = last_row(run)
             ratio = float(last['predicted_std@0.1']) / float(last['realised_std@0.1'])
             cells = (cell(scenario, run / 'best.safetensors', alpha) for alpha in ALPHAS)
             yield [scenario, f'`{config}`', seed, *cells, f'{ratio:.2f}', f'{float(last["seconds"]) / 60:.1f}']

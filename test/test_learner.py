@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from wcpg_ros.critics import SMALLEST_SPREAD
+from wcpg_ros.critics import SMALLEST_LEVEL
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
@@ -19,6 +19,7 @@ CRITICS = {
     'td_error likelihood': CriticSettings(variance_target='td_error', variance_loss='likelihood'),
     'twin gaussian': CriticSettings(twin=True),
     'quantile': CriticSettings(kind='quantile', quantiles=4),
+    'quantile, narrow range': CriticSettings(kind='quantile', quantiles=4, return_range=(-0.5, 0.5)),
     'quantile, plain loss': CriticSettings(kind='quantile', quantiles=3, kappa=0.0),
     'twin quantile': CriticSettings(kind='quantile', quantiles=4, twin=True, return_scale=5.0),
 }
@@ -106,13 +107,14 @@ class Reference:
         b, s = self.batch, self.recipe.critic
         if s.kind == 'quantile':
             atoms = b['reward'][:, None] + b['bootstrap'][:, None] * following
+            atoms = atoms.clamp(*(end / s.return_scale for end in s.return_range))
             error = atoms[:, None, :] - out[:, :, None]
             level = torch.tensor(quantile_levels(self.learner.batch.alpha, s.quantiles))[:, :, None]
             weight = torch.tensor(quantile_probabilities(self.learner.batch.alpha, s.quantiles))[:, None, :]
             kappa = s.kappa / s.return_scale
             huber = error.abs() if kappa == 0 else torch.nn.functional.huber_loss(
                 error, torch.zeros_like(error), reduction='none', delta=kappa) / kappa
-            importance = 1.0 / (level * (1.0 - level)).clamp(min=SMALLEST_SPREAD).sqrt()
+            importance = 1.0 / level.clamp(min=SMALLEST_LEVEL).sqrt()
             return (importance * weight * (level - (error < 0).double()).abs() * huber).sum(2).mean()
         mean, variance = out[:, 0], torch.nn.functional.softplus(out[:, 1]) + VARIANCE_FLOOR
         next_mean = following[:, 0]

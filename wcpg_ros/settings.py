@@ -43,12 +43,15 @@ class CriticSettings(Group):
     variance_loss: Literal['wasserstein', 'squared', 'likelihood'] = 'wasserstein'   # gaussian: Eq. 8 or another
     quantiles: int = bounded(32, '[1, inf)')           # quantile: K, the number of levels below alpha, and above it
     kappa: float = bounded(1.0, '[0, inf)')            # quantile: half width of Huber's round bottom, in returns
+    return_range: tuple[float, float] = (-50.0, 80.0)  # quantile: no target lies outside
     twin: bool = False                                 # two critics, of which the smaller risk value counts
     return_scale: float = bounded(1.0, '(0, inf)')     # the critic's outputs times this are returns
     learning_rate: float = bounded(1e-4, '(0, inf)')
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check(self.return_range[0] < self.return_range[1], 'critic.return_range',
+              f'expected the lower end first, got {list(self.return_range)}')
         reason = REFUSED_PAIRS.get((self.variance_target, self.variance_loss)) if self.kind == 'gaussian' else None
         check(reason is None, 'variance_target', f'{self.variance_target} with variance_loss {self.variance_loss} '
                                                  f'does not work: {reason}')
