@@ -134,12 +134,13 @@ class Finder:
     def find_spec(self, name, *_):
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)     # also where the tests run in the background
 sys.meta_path.insert(0, Finder())
 from {program}
 sys.exit(main())
 '''
     ended = subprocess.run([sys.executable, '-c', code, 'launch', 'wcpg_ros', 'left_turn.launch.py'],
-                           capture_output=True, text=True)
+                           capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (exit_code, '', '')
 
 
