@@ -57,6 +57,12 @@ def _places() -> Iterator[Path]:
         return
 
 
+def is_kept() -> bool:
+    """Whether there is compiled code of this package already; else its first use takes a while."""
+    folder = cache_directory()
+    return folder is not None and any(folder.iterdir())
+
+
 def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a function, for instance an entry point of the stepper; the machine code is kept for the next start."""
     options = {**_OPTIONS, **options}

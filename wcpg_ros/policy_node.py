@@ -29,6 +29,8 @@ from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicl
 PARAMETERS = (
     Row('alpha', 0.1, 'how much risk to take: 0.01 cautious, 1 neutral; counts from the next decision', '', 0.01, 1.0),
     Row('model', '', 'the trained policy, a .safetensors file; may be changed while driving'),
+    Row('scenario', '', 'the scene to drive: a model trained for another is refused; empty: whatever the model is for',
+        read_only=True),
     Row('stale_after', 0.5, 'age of the last valid state at which to brake', 's', 0.05, 3600.0),
     Row('acceleration_limit', 4.0, 'largest acceleration and braking commanded', 'm/s²', 0.1, 4.0),
     Row('jerk_limit', 0.0, 'largest change of the command per second; 0: none', 'm/s³', 0.0, 1000.0),
@@ -56,7 +58,7 @@ class PolicyNode(Node):
     def __init__(self, **options: Any) -> None:
         super().__init__('wcpg', **options)
         self._values = declare(self, PARAMETERS)
-        self._driver = load_driver(self._values['model'])
+        self._driver = load_driver(self._values['model'], self._values['scenario'])
         self._driver.check_alpha(self._values['alpha'])
         self._next_driver = self._driver     # loaded when it was validated
         self._readings: dict[str, Reading] = {}
@@ -156,7 +158,8 @@ class PolicyNode(Node):
 
     def _problem_with(self, changed: dict[str, Any]) -> str:
         try:
-            self._next_driver = load_driver(changed['model']) if 'model' in changed else self._driver
+            self._next_driver = (load_driver(changed['model'], self._values['scenario']) if 'model' in changed
+                                 else self._driver)
             self._next_driver.check_alpha(changed.get('alpha', self._values['alpha']))
         except ModelError as error:
             return str(error)
