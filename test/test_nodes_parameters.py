@@ -81,6 +81,13 @@ def test_whole_numbers_are_taken_for_floats_at_the_start_and_later(nodes: Nodes,
     assert 'read-only' in probe.set('wcpg', 'map_frame', 'odom')
 
 
+def test_a_node_takes_no_other_arguments(ros: Ros) -> None:
+    running = ros.start_python('-m', 'sim_node', 'seed:=3')
+    assert running.ended() == 2
+    assert running.text == ('sim: seed:=3: parameters are given as --ros-args -p NAME:=VALUE, and listed in '
+                            'docs/interface.md\n')
+
+
 def test_an_unknown_parameter_is_named(nodes: Nodes) -> None:
     nodes.wcpg(alhpa=0.3).wait_for('parameter alhpa is not one of /wcpg: left alone')
 

@@ -17,7 +17,7 @@ from std_msgs.msg import Float64MultiArray
 
 from sim_node import cdr
 from sim_node.cdr import CdrError
-from sim_node.guards import UNREADABLE, Problem
+from sim_node.guards import UNREADABLE, Problem, SoleSource
 from sim_node.parameters import Row, declare, follow
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
@@ -64,6 +64,7 @@ class PolicyNode(Node):
         self._readings: dict[str, Reading] = {}
         self._last_stamp: int | None = None
         self._safety = Safety((EGO, VEHICLES), self._safety_settings())
+        self._sources = [SoleSource(name) for name in (EGO, VEHICLES)]
         self._command_out = self.create_publisher(AccelStamped, 'ego/acceleration_command', KEEP_ALL)
         self._risk_out = self.create_publisher(Float64MultiArray, '~/risk', KEEP_ALL)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
@@ -179,6 +180,9 @@ class PolicyNode(Node):
             self.get_logger().warning(line)
 
     def _report(self) -> None:
+        for source in self._sources:
+            if crowd := source.look(self.count_publishers(self.resolve_topic_name(source.name))):
+                self.get_logger().warning(crowd)
         mode = self._safety.mode
         level = {Safety.DRIVING: DiagnosticStatus.OK, Safety.WAITING: DiagnosticStatus.WARN}.get(
             mode, DiagnosticStatus.ERROR)
