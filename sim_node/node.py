@@ -12,7 +12,6 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 
-from sim_node import compiled
 from sim_node.episode import Episode
 from sim_node.episode_result import EpisodeResult
 from sim_node.guards import InputGuard, SoleSource, check_command, check_not_ahead
@@ -42,8 +41,6 @@ class Simulator(Node):
         super().__init__('sim', **options)
         self._values = declare(self, PARAMETERS)
         self._episode = Episode(wanted_scenario(self._values))
-        if not compiled.is_kept():
-            self.get_logger().info('compiling the simulator: the first start on a machine takes a while')
         self._episode.warm_up()
         self._next_seed = self._values['seed']
         self._paused = False

@@ -150,6 +150,7 @@ sys.exit(main())
     ('lockstep', 'maybe', "expected true or false, got 'maybe'"), ('speed_factor', '', "expected a number, got ''"),
     ('speed_factor', 'nan', "expected a number, got 'nan'"), ('params_file', '/no/file', "no such file '/no/file'"),
     ('scene_pose', '[1, 2]', r"expected \[x, y, yaw\], got '\[1, 2\]'"), ('rviz', 'x', 'expected true or false'),
+    ('storage', 'zip', "expected mcap or sqlite3, got 'zip'"),
 ])
 def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
     context = LaunchContext()
@@ -179,8 +180,8 @@ def test_paths_may_be_at_home_and_unknown_arguments_are_named(monkeypatch: pytes
 def test_show_args_describes_every_argument(ros: Ros) -> None:
     for scene in ('left_turn', 'merge'):
         shown = ros.run_ros2('launch', 'wcpg_ros', f'{scene}.launch.py', '--show-args').stdout
-        for name in ('alpha', 'model', 'seed', 'row', 'speed_factor', 'lockstep', 'episodes', 'record', 'rviz',
-                     'keep_going', 'scene_pose', 'params_file'):
+        for name in ('alpha', 'model', 'seed', 'row', 'speed_factor', 'lockstep', 'episodes', 'record', 'storage',
+                     'rviz', 'keep_going', 'scene_pose', 'params_file'):
             assert re.search(rf"^    '{name}':\n        \S.*\n        \(default: ", shown, re.MULTILINE), name
         assert load_scenario(scene)
 

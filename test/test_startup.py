@@ -34,7 +34,7 @@ def first_step(site: Path, **environment: str) -> dict:
     """What a fresh interpreter says of its first step, with the package found in `site`."""
     answer = subprocess.run([sys.executable, '-c', FIRST_STEP], cwd=site, env={**os.environ, **environment},
                             check=True, capture_output=True, text=True, timeout=300)
-    return json.loads(answer.stdout)
+    return {**json.loads(answer.stdout), 'words': answer.stderr}
 
 
 def files(folder: Path) -> dict[str, int]:
@@ -84,6 +84,8 @@ def test_a_read_only_package_without_a_home_compiles_once_and_is_left_alone(tmp_
     assert files(temporary) == kept
     assert second['observation'] == first['observation']
     assert second['seconds'] < first['seconds'] / 2
+    assert first['words'] == 'wcpg_ros: compiling once, about half a minute …\n'
+    assert second['words'] == ''
 
 
 def test_places_are_tried_in_order(tmp_path, monkeypatch):
@@ -105,12 +107,14 @@ def test_a_temporary_folder_of_somebody_else_is_not_trusted(tmp_path, nowhere, m
     assert compiled.cache_directory() is None
 
 
-def test_without_any_place_code_is_compiled_for_this_process_alone(nowhere):
+def test_without_any_place_code_is_compiled_for_this_process_alone(nowhere, monkeypatch, capsys):
     assert compiled.cache_directory() is None
+    monkeypatch.setattr(compiled._notice, '_told', False)     # as if nothing had been compiled in this process yet
     before = numba.config.CACHE_DIR
     double = compiled.kernel(lambda number: 2 * number)
     assert double(21) == 42
     assert not double.stats.cache_path
+    assert 'compiling for this process alone (WCPG_CACHE_DIR: a folder to keep it in)' in capsys.readouterr().err
     assert before == numba.config.CACHE_DIR
 
 

@@ -93,12 +93,14 @@ def prepare(scenario: str, row: str, controller: str, alpha: float | None = None
         raise SettingsError(f'controller {controller!r} is unknown; choose {CHOICES}')
     policy = Policy.load(controller)
     layout = policy.info.layout
-    scene = load_scenario(scenario, row, {'layout.vehicles': layout.vehicles, 'layout.time': layout.time, **changes})
+    scene = load_scenario(scenario, row, {**layout.changes(), **changes})
     if policy.info.scenario != scene.name:
         raise SettingsError(f'{controller}: trained for {policy.info.scenario}, not for {scene.name}')
     if scene.layout != layout:
         raise SettingsError(f'{controller}: sees {layout}, but the settings ask for {scene.layout}')
-    return scene, Model(policy, 1.0 if alpha is None else alpha)
+    alpha = 1.0 if alpha is None else alpha
+    policy.act(np.zeros(layout.size, np.float32), alpha)     # one it was not trained for is refused here
+    return scene, Model(policy, alpha)
 
 
 def _number(text: str, number: str) -> float:

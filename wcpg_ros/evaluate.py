@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from tqdm import tqdm
 
 from sim_node.batch import Batch
 from sim_node.scenario import Scenario, scenario_names
 from sim_node.seeds import episode_seed
-from sim_node.settings import SettingsError
+from sim_node.settings import SettingsError, read_yaml
 from sim_node.state import COLLISION, OUTCOMES, SUCCESS, TIMEOUT
 from wcpg_ros.controllers import CHOICES, Controller, prepare
+from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.json_text import json_text
 from wcpg_ros.risk import empirical_cvar
 
 SCENES_AT_ONCE = 64
@@ -97,7 +97,7 @@ def parse_changes(pairs: Sequence[str]) -> dict[str, object]:
         name, equals, value = pair.partition('=')
         if not equals:
             raise SettingsError(f'--set {pair!r}: expected NAME=VALUE')
-        changes[name] = yaml.safe_load(value)
+        changes[name] = read_yaml(value, f'--set {name}')
     return changes
 
 
@@ -119,9 +119,12 @@ def main(args: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f'evaluate: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print('evaluate: stopped', file=sys.stderr)
+        return INTERRUPTED
     result = summary(rows)
     if given.json:
-        print(json.dumps(result))
+        print(json_text(result))
     else:
         print(f'{scenario.title}, row {scenario.row}, {given.controller}: {result["n"]} episodes of seed {given.seed}')
         for name in ('collisions', 'successes', 'timeouts'):

@@ -20,6 +20,7 @@ PACKAGE = 'wcpg_ros'
 RECORDED = ('/clock', '/ego/odometry', '/vehicles', '/vehicles/markers', '/ego/acceleration_command', '/wcpg/risk',
             '/sim/episode', '/diagnostics')
 OF_EVERY_LAUNCH = ('launch-prefix', 'launch-prefix-filter', 'sigterm_timeout', 'sigkill_timeout')   # arguments
+STORAGES = ('mcap', 'sqlite3')
 SLOW_TIMEOUT = 10.0      # s of silence that are still fine where a step waits for its command
 REAL_TIMEOUT = 0.5       # s, at real time
 SHORTEST_TIMEOUT = 0.2   # s, however fast the simulation runs
@@ -37,6 +38,7 @@ def scene_launch(scenario: str) -> LaunchDescription:
         'lockstep': ('false', 'the simulator waits for the command that answers each state'),
         'episodes': ('0', 'end after this many episodes with a summary; 0: never'),
         'record': ('', 'record everything into this rosbag2 directory, from the first state on'),
+        'storage': ('mcap', 'how to record: mcap or sqlite3'),
         'rviz': ('false', 'show the scene in RViz (needs a ROS 2 distribution)'),
         'keep_going': ('false', 'go on when the policy dies; the simulator then brakes by itself'),
         'scene_pose': ('[0.0, 0.0, 0.0]', "where the scene's origin lies in the map: [x, y, yaw]"),
@@ -113,9 +115,11 @@ def _start(context: LaunchContext, scenario: str, known: set[str]) -> list[Any]:
                  'scene_pose': pose('scene_pose'), 'stale_after': silence, 'use_sim_time': True}],
              on_exit=None if switched_on('keep_going') else _end_with('the policy')),
     ]
+    if given('storage') not in STORAGES:
+        raise RuntimeError(f"launch argument storage: expected {' or '.join(STORAGES)}, got '{given('storage')}'")
     if given('record'):
-        actions.append(ExecuteProcess(cmd=[ros2_command(), 'bag', 'record', '-o', path('record'), '--topics',
-                                           *RECORDED], output='screen',
+        command = ['bag', 'record', '-o', path('record'), '-s', given('storage'), '--topics', *RECORDED]
+        actions.append(ExecuteProcess(cmd=[ros2_command(), *command], output='screen',
                                       on_exit=_end_with('the recorder')))
     if switched_on('rviz'):
         layout = PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', 'scene.rviz'])
