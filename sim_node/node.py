@@ -14,7 +14,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from sim_node.episode import Episode
 from sim_node.episode_result import EpisodeResult
-from sim_node.guards import InputGuard, check_command, check_not_ahead
+from sim_node.guards import InputGuard, SoleSource, check_command, check_not_ahead
 from sim_node.node_settings import BASE_FRAME, COMMAND, PARAMETERS, wanted_scenario
 from sim_node.outputs import Outputs
 from sim_node.parameters import declare, follow
@@ -50,6 +50,7 @@ class Simulator(Node):
         self._published = self._driven = 0.0             # when last, s of the steady clock
         self.outcomes: Counter[str] = Counter()
         self._guard = InputGuard(COMMAND, self._values['command_timeout'])
+        self._driver = SoleSource(COMMAND)
         self._outputs = Outputs(self)
         self.create_subscription(AccelStamped, COMMAND, self._take_command, NEWEST)
         self.create_service(Trigger, '~/reset', self._reset)
@@ -264,6 +265,8 @@ class Simulator(Node):
             self.get_logger().warning(line)
 
     def _report(self) -> None:
+        if crowd := self._driver.look(self.count_publishers(self.resolve_topic_name(COMMAND))):
+            self.get_logger().warning(crowd)
         level, message = DiagnosticStatus.OK, 'paused' if self._paused else 'running'
         if not self._begun:
             message = 'waiting for a recorder'

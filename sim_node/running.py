@@ -10,6 +10,7 @@ from typing import Protocol
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import remove_ros_args
 
 try:
     from rclpy.experimental import EventsExecutor  # half the round trip of the other
@@ -37,6 +38,10 @@ class Runnable(Protocol):
 def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> int:
     """Spin a node until it is finished or gets SIGINT or SIGTERM; gives the exit code."""
     told: list[int] = []
+    if extra := remove_ros_args(sys.argv if args is None else args)[args is None:]:
+        print(f'{name}: {" ".join(extra)}: parameters are given as --ros-args -p NAME:=VALUE, and listed in '
+              'docs/interface.md', file=sys.stderr)
+        return 2
     # rclpy's own handlers would end the context at once, before a node could send its last command.
     try:
         try:

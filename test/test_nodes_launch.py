@@ -100,7 +100,9 @@ def test_a_killed_launch_leaves_nobody(nodes: Nodes, ros: Ros) -> None:
 @pytest.mark.parametrize(('argument', 'said'), [
     ('row:=nope', "sim: row 'nope': left_turn has no such row; choose one of train"),
     ('model:=/no/such/file.safetensors', 'wcpg: /no/such/file.safetensors: '),
+    (f'model:={ROOT / "models" / "merge.safetensors"}', 'merge.safetensors: trained for merge, not for left_turn'),
     ('seed:=x', "launch argument seed: expected a whole number, got 'x'"),
+    ('rviz:=true', 'rviz2'),
 ])
 def test_a_bad_argument_ends_the_launch_and_is_named(nodes: Nodes, ros: Ros, argument: str, said: str) -> None:
     given = [argument] if argument.startswith('model') else [argument, f'model:={nodes.model()}']
@@ -147,6 +149,7 @@ sys.exit(main())
 @pytest.mark.parametrize(('name', 'value', 'said'), [
     ('episodes', 'two', "expected a whole number, got 'two'"), ('alpha', 'low', "expected a number, got 'low'"),
     ('lockstep', 'maybe', "expected true or false, got 'maybe'"), ('speed_factor', '', "expected a number, got ''"),
+    ('speed_factor', 'nan', "expected a number, got 'nan'"), ('params_file', '/no/file', "no such file '/no/file'"),
     ('scene_pose', '[1, 2]', r"expected \[x, y, yaw\], got '\[1, 2\]'"), ('rviz', 'x', 'expected true or false'),
     ('storage', 'zip', "expected mcap or sqlite3, got 'zip'"),
 ])
@@ -160,6 +163,19 @@ def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
     *_, start = scene_launch('left_turn').entities
     with pytest.raises(RuntimeError, match=f'launch argument {name}: {said}'):
         start.execute(context)
+
+
+def test_paths_may_be_at_home_and_unknown_arguments_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv('HOME', str(tmp_path))
+    (tmp_path / 'mine.yaml').write_text('/**:\n  ros__parameters: {}\n')
+    context = LaunchContext(argv=['params_file:=~/mine.yaml', 'alhpa:=1', 'launch-prefix:=nice'])
+    *declared, start = scene_launch('merge').entities
+    context.launch_configurations['params_file'] = '~/mine.yaml'
+    for argument in declared:
+        argument.execute(context)
+    said, sim, _ = start.execute(context)
+    assert said.msg[0].text == 'launch argument alhpa: not one of merge.launch.py, see --show-args'
+    assert str(tmp_path / 'mine.yaml') in sim._ros_arguments(context)
 
 
 def test_show_args_describes_every_argument(ros: Ros) -> None:

@@ -81,6 +81,17 @@ def test_whole_numbers_are_taken_for_floats_at_the_start_and_later(nodes: Nodes,
     assert 'read-only' in probe.set('wcpg', 'map_frame', 'odom')
 
 
+def test_a_node_takes_no_other_arguments(ros: Ros) -> None:
+    running = ros.start_python('-m', 'sim_node', 'seed:=3')
+    assert running.ended() == 2
+    assert running.text == ('sim: seed:=3: parameters are given as --ros-args -p NAME:=VALUE, and listed in '
+                            'docs/interface.md\n')
+
+
+def test_an_unknown_parameter_is_named(nodes: Nodes) -> None:
+    nodes.wcpg(alhpa=0.3).wait_for('parameter alhpa is not one of /wcpg: left alone')
+
+
 def test_the_scene_s_parameters_are_checked_together(nodes: Nodes, probe: Probe) -> None:
     nodes.sim()
     assert probe.set('sim', 'scenario', 'roundabout') == \
@@ -97,6 +108,7 @@ def test_the_scene_s_parameters_are_checked_together(nodes: Nodes, probe: Probe)
     ('wcpg', {'alpha': 'high'}, "wcpg: .*'alpha'.*'high'.*'STRING'.*'DOUBLE'"),
     ('wcpg', {'model': '/no/such/model.safetensors'}, 'wcpg: /no/such/model.safetensors: '),
     ('wcpg', {'model': '""'}, 'wcpg: model: give the path of a trained policy'),
+    ('wcpg', {'scenario': 'merge'}, 'wcpg: .*: trained for left_turn, not for merge'),
     ('sim', {'row': 'nope'}, "sim: row 'nope': left_turn has no such row; choose one of train"),
     ('sim', {'scenario': 'nope'}, "sim: scenario: 'nope' is unknown; choose one of left_turn, merge"),
 ])

@@ -189,6 +189,13 @@ def test_a_required_argument_that_is_missing_is_an_error(launch: Callable[..., R
             "missing required argument 'seed' (description: 'of the traffic'), given: []") in running.text
 
 
+def test_a_launch_that_fails_while_it_starts_starts_nothing_more(launch: Callable[..., Running]) -> None:
+    running = launch(f"python({PATIENT!r}, name='one'), LogInfo(msg=LaunchConfiguration('nothing'))")
+    assert running.ended() == 1
+    assert "launch configuration 'nothing' does not exist" in running.text
+    assert 'process started' not in running.text
+
+
 def test_an_included_launch_file_gets_its_arguments(launch: Callable[..., Running], tmp_path: Path) -> None:
     (tmp_path / 'inner.launch.py').write_text(
         f"{HEAD}DeclareLaunchArgument('seed'), LogInfo(msg=['seed ', LaunchConfiguration('seed')])])\n")

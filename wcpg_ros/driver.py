@@ -14,11 +14,14 @@ from wcpg_ros.model_file import ModelError
 from wcpg_ros.policy import Policy, Risk
 
 
-def load_driver(model: str) -> Driver:
-    """The driver of a model file; a ModelError says why there is none."""
+def load_driver(model: str, scenario: str = '') -> Driver:
+    """The driver of a model file, for a scene if one is named; a ModelError says why there is none."""
     if not model:
         raise ModelError('model: give the path of a trained policy (.safetensors)')
-    return Driver(Policy.load(Path(model)))
+    driver = Driver(Policy.load(Path(model)))
+    if scenario not in ('', driver.scenario):
+        raise ModelError(f'{model}: trained for {driver.scenario}, not for {scenario}')
+    return driver
 
 
 class Driver:

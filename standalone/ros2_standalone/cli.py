@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
         return int(signal.SIGINT)
     except BrokenPipeError:
         return 1
-    except RuntimeError as problem:
+    except (RuntimeError, OSError) as problem:
         return str(problem)
 
 
