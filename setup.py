@@ -88,6 +88,7 @@ setup(
             'render = wcpg_ros.render:main',
             'record = wcpg_ros.record:main',
             'bag = wcpg_ros.bag:main',
+            'baseline = wcpg_ros.baselines.train:main',
             'sim = sim_node.node:main',
             'wcpg = wcpg_ros.policy_node:main',
         ],

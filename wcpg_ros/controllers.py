@@ -4,13 +4,14 @@
     brake        always the hardest braking
     gap:T        waits before the conflict zone until everybody is more than T s away from it, then goes
     predict:M    goes when predicted to clear the conflict M s (perhaps negative) before or behind everybody
-    FILE         a trained policy, at the risk level alpha
+    FILE         a trained policy, at the risk level alpha, or a trained baseline
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +21,8 @@ from sim_node.rules import GAP, PREDICT
 from sim_node.rules_batch import rule_batch
 from sim_node.scenario import Scenario, load_scenario
 from sim_node.settings import SettingsError
+from wcpg_ros.baselines.baseline_file import Baseline
+from wcpg_ros.model_file import unpack
 from wcpg_ros.policy import Policy
 
 CHOICES = 'constant:A, brake, gap:T, predict:M or the path of a model file (.safetensors)'
@@ -69,6 +72,17 @@ class Model:
         return np.asarray(self.policy.act(observation, self.alpha), dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A trained baseline: it has no dial."""
+
+    baseline: Baseline
+
+    def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
+        """The acceleration in m/s² for every scene of a batch."""
+        return self.baseline.act(observation).astype(np.float64)
+
+
 def prepare(scenario: str, row: str, controller: str, alpha: float | None = None,
             changes: dict[str, Any] | None = None) -> tuple[Scenario, Controller]:
     """A scenario and a controller as named on a command line; a model file sets the layout it sees."""
@@ -91,14 +105,23 @@ def prepare(scenario: str, row: str, controller: str, alpha: float | None = None
         return scene, Constant(value)
     if not controller.endswith('.safetensors'):
         raise SettingsError(f'controller {controller!r} is unknown; choose {CHOICES}')
-    policy = Policy.load(controller)
-    layout = policy.info.layout
+    source: Baseline | Policy = _load(controller)
+    if isinstance(source, Baseline) and alpha is not None:
+        raise SettingsError(f'alpha: {controller} is a baseline ({source.info.algorithm}), it has no dial')
+    layout = source.info.layout
     scene = load_scenario(scenario, row, {'layout.vehicles': layout.vehicles, 'layout.time': layout.time, **changes})
-    if policy.info.scenario != scene.name:
-        raise SettingsError(f'{controller}: trained for {policy.info.scenario}, not for {scene.name}')
+    if source.info.scenario != scene.name:
+        raise SettingsError(f'{controller}: trained for {source.info.scenario}, not for {scene.name}')
     if scene.layout != layout:
         raise SettingsError(f'{controller}: sees {layout}, but the settings ask for {scene.layout}')
-    return scene, Model(policy, 1.0 if alpha is None else alpha)
+    if isinstance(source, Baseline):
+        return scene, Trained(source)
+    return scene, Model(source, 1.0 if alpha is None else alpha)
+
+
+def _load(path: str) -> Baseline | Policy:
+    info, _ = unpack(Path(path))
+    return Baseline.load(path) if 'algorithm' in info else Policy.load(path)
 
 
 def _number(text: str, number: str) -> float:

@@ -150,16 +150,15 @@ class ModelFile:
 
     def save(self, path: str | Path) -> None:
         """Write the file, atomically; equal models give equal bytes."""
-        write_atomically(path, _pack(asdict(self.info), self.tensors))
+        write_atomically(path, pack(asdict(self.info), self.tensors))
 
     @classmethod
     def load(cls, path: str | Path) -> ModelFile:
         """Read and check a file; a ModelError says what is wrong with it."""
-        path = Path(path)
-        if not path.is_file():
-            what = 'is a directory, not a model file' if path.is_dir() else 'no such model file'
-            raise ModelError(f'{path}: {what}; give the path of a .safetensors file')
-        info, tensors = _unpack(path)
+        info, tensors = unpack(Path(path))
+        if 'algorithm' in info:
+            raise ModelError(f'{path}: a baseline ({info["algorithm"]}), without dial and critic: only `evaluate` and '
+                             '`render` drive it; give a model that `train` wrote')
         try:
             return cls(_info(info), tensors)
         except ModelError as error:
@@ -222,15 +221,19 @@ def _json(value: Any) -> str:
         raise ModelError(f'recipe cannot be written as JSON: {error}') from error
 
 
-def _pack(info: dict[str, Any], tensors: Tensors) -> bytes:
+def pack(info: dict[str, Any], tensors: Tensors) -> bytes:
+    """A safetensors file of ours: metadata with a checksum over everything, and tensors."""
     contents = {'format_version': FORMAT_VERSION, 'sha256': _digest(info, tensors), 'model': info}
     # safetensors writes memory as it lies: a transposed view would come back wrong
     dense = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     return safetensors.numpy.save(dense, metadata={_KEY: _json(contents)})
 
 
-def _unpack(path: Path) -> tuple[dict[str, Any], Tensors]:
+def unpack(path: Path) -> tuple[dict[str, Any], Tensors]:
     """Metadata and tensors as they were packed, or a ModelError; whether they make a model is not looked at."""
+    if not path.is_file():
+        what = 'is a directory, not a model file' if path.is_dir() else 'no such model file'
+        raise ModelError(f'{path}: {what}; give the path of a .safetensors file')
     try:
         with safetensors.safe_open(path, framework='numpy') as file:
             metadata = file.metadata() or {}

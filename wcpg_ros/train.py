@@ -136,7 +136,7 @@ def train(path: Path, position: int = 0) -> bool:
 
 def make_trainer(path: Path) -> Trainer:
     """The trainer of a run directory, where its checkpoint left it."""
-    run, config = RunDirectory.open(path)
+    run, config = RunDirectory.open(path, RunConfig)
     world = config.recipe.world
     scenario = load_scenario(config.scenario, world.row, world.changes)
     config = replace(config, scenario=scenario.name)   # a path would tie the model to this machine
