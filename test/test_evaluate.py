@@ -16,6 +16,7 @@ from sim_node.settings import SettingsError
 from sim_node.state import constants
 from wcpg_ros import evaluate
 from wcpg_ros.controllers import prepare
+from wcpg_ros.episodes import drive
 
 ARGUMENTS = ['--scenario', 'left_turn', '--controller', 'gap:3.0', '--row', 'train', '--episodes', '300', '--seed', '7']
 
@@ -31,8 +32,8 @@ def test_one_json_object_and_the_same_one_twice() -> None:
 
 def test_an_episode_is_the_same_whatever_is_driven_beside_it() -> None:
     scenario, controller = prepare('merge', 'train', 'predict:0.5')
-    many = evaluate.drive(scenario, controller, 200, seed=3)
-    few = evaluate.drive(scenario, controller, 7, seed=3)
+    many = drive(scenario, controller, 200, seed=3)
+    few = drive(scenario, controller, 7, seed=3)
     assert np.array_equal(many[:7], few)
     assert many['seed'].tolist() == list(range(3_000_000, 3_000_200))
 
@@ -47,7 +48,7 @@ def test_without_a_success_there_are_no_mean_steps(capsys: pytest.CaptureFixture
 
 def test_rows_are_kept_as_csv(tmp_path: Path) -> None:
     file = tmp_path / 'deep' / 'rows.csv'
-    assert evaluate.main([*ARGUMENTS, '--csv', str(file)]) == 0
+    assert evaluate.main([*ARGUMENTS, '--rows', str(file)]) == 0
     lines = file.read_text().splitlines()
     assert lines[0] == 'episode,seed,outcome,steps,return,hit'
     assert len(lines) == 301
@@ -68,7 +69,7 @@ def test_rows_are_kept_as_csv(tmp_path: Path) -> None:
     (['--scenario', 'merge', '--controller', 'brake', '--seed', '-1'], 'seed: expected a whole number from 0'),
     (['--scenario', 'merge', '--controller', 'brake', '--set', 'traffic.speed'], 'expected NAME=VALUE'),
     (['--scenario', 'merge', '--controller', 'brake', '--set', 'traffic.sped=3'], "unknown setting 'sped'"),
-    (['--scenario', 'merge', '--controller', 'brake', '--csv', '/proc/no/rows.csv'], '/proc/no'),
+    (['--scenario', 'merge', '--controller', 'brake', '--rows', '/proc/no/rows.csv'], '/proc/no'),
 ])
 def test_bad_input_gets_one_line_that_names_it(arguments: list[str], message: str,
                                                capsys: pytest.CaptureFixture) -> None:

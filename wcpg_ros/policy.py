@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wcpg_ros.model_file import CRITIC_LAYERS, ModelFile, ModelInfo
-from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
+from wcpg_ros.risk import (
+    VARIANCE_FLOOR,
+    atoms_cvar,
+    normal_cdf,
+    quantile_levels,
+    quantile_mean_std,
+    quantile_probabilities,
+    risk_measure,
+)
 
 Floats = NDArray[np.float32]
 Layers = dict[str, tuple[Floats, Floats]]
@@ -73,12 +81,43 @@ class Policy:
         one for each row). Of two critics the one with the smaller CVaR speaks."""
         rows, single = self._rows(observation)
         alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
-        actions = self._actions(action, len(rows), single)
-        inputs = {'observation': rows, 'alpha': _column(alphas), 'action': _column(actions / self.info.action_bound)}
-        views = np.stack([self._statistics(_forward(layers, inputs)[:, 0], alphas) for layers in self._critics])
-        worst = np.argmin(views[:, 2], axis=0)
-        mean, std, cvar = np.take_along_axis(views, worst[None, None], axis=0)[0] * self.info.return_scale
+        _, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
+        mean, std, cvar = views * self.info.return_scale
         return Risk(mean.item(), std.item(), cvar.item()) if single else Risk(mean, std, cvar)
+
+    def probability(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, value: ArrayLike
+                    ) -> NDArray[np.float64]:
+        """The critic's probability of a return of at most `value`, for each row of a batch."""
+        rows, single = self._rows(observation)
+        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
+        output, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
+        scaled = np.broadcast_to(np.asarray(value, np.float64) / self.info.return_scale, len(rows))
+        if self.info.critic == 'gaussian':
+            return normal_cdf((scaled - views[0]) / views[1])
+        levels = quantile_levels(alphas, output.shape[-1] // 2)
+        return np.array([np.interp(at, np.sort(row), level, left=0.0, right=1.0)
+                         for at, row, level in zip(scaled, output, levels, strict=True)])
+
+    def tail(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, level: float) -> NDArray[np.float64]:
+        """CVaR at `level` of what the critic expects after `action` if the policy of `alpha` drives on, per row."""
+        rows, single = self._rows(observation)
+        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
+        output, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
+        if self.info.critic == 'gaussian':
+            cvar = risk_measure('cvar').of_gaussian(views[0], views[1], level)
+        else:
+            cvar = atoms_cvar(output, quantile_probabilities(alphas, output.shape[-1] // 2), level)
+        return cvar * self.info.return_scale
+
+    def _speaker(self, rows: Floats, alphas: Floats, actions: NDArray[np.float64]
+                 ) -> tuple[Floats, NDArray[np.float64]]:
+        """Outputs [n, k] and statistics [3, n] of the critic, of two the one with the smaller risk value."""
+        inputs = {'observation': rows, 'alpha': _column(alphas), 'action': _column(actions / self.info.action_bound)}
+        outputs = np.stack([_forward(layers, inputs)[:, 0] for layers in self._critics])
+        views = np.stack([self._statistics(output, alphas) for output in outputs])
+        worst = np.argmin(views[:, 2], axis=0)
+        each = np.arange(len(rows))
+        return outputs[worst, each], views[worst, :, each].T
 
     def _statistics(self, output: Floats, alphas: Floats) -> NDArray[np.float64]:
         """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""

@@ -24,7 +24,6 @@ from sim_node.settings import SettingsError, from_mapping
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.settings import Recipe, to_mapping
 
-
 Config = TypeVar('Config')
 
 

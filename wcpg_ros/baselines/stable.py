@@ -141,7 +141,7 @@ class StableRun:
         buffer = io.BytesIO()
         torch.save({'policy': model.policy.state_dict(), 'optimizers': [o.state_dict() for o in self._optimizers()],
                     'rng': torch.get_rng_state()}, buffer)
-        name, keys, *position = np.random.get_state()
+        name, keys, *position = np.random.get_state()   # noqa: NPY002 (Stable-Baselines3 samples from it)
         arrays = {'torch': np.frombuffer(buffer.getvalue(), np.uint8), 'numpy_keys': np.asarray(keys),
                   'last_observation': np.asarray(model._last_obs),
                   'last_original_observation': np.asarray(normalise.get_original_obs()),
@@ -186,7 +186,7 @@ class StableRun:
                 getattr(replay, key)[:len(rows)] = rows
         torch.set_rng_state(weights['rng'])
         name, *position = facts['numpy']
-        np.random.set_state((name, arrays['numpy_keys'], *position))
+        np.random.set_state((name, arrays['numpy_keys'], *position))   # noqa: NPY002
         version, keys, gauss = facts['python']
         random.setstate((version, tuple(keys), gauss))
         self._noise.rng.bit_generator.state = facts['noise']

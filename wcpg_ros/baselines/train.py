@@ -24,7 +24,8 @@ from sim_node.scenario import Scenario, load_scenario
 from sim_node.settings import SettingsError, replaced
 from wcpg_ros.baselines.baseline_file import Baseline, BaselineInfo
 from wcpg_ros.controllers import Trained
-from wcpg_ros.evaluate import drive, parse_changes, summary
+from wcpg_ros.episodes import drive, summary
+from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.run_directory import RunDirectory, RunError
 from wcpg_ros.seeds import VALIDATION_SEED
 from wcpg_ros.settings import Recipe, load_recipe, to_mapping
@@ -47,7 +48,7 @@ class BaselineTrainer:
     """One run, from where its checkpoint left it."""
 
     def __init__(self, path: Path) -> None:
-        from wcpg_ros.baselines.stable import StableRun     # torch, seconds
+        from wcpg_ros.baselines.stable import StableRun  # torch, seconds
         self.run, self.config = RunDirectory.open(path, BaselineConfig)
         self.scenario = _scenario(self.config)
         self.learner = StableRun(self.config.algorithm, self.scenario, self.config.recipe, self.config.seed,

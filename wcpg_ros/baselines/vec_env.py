@@ -16,7 +16,7 @@ _FAR = 1000.0     # m, m/s: beyond anything a scene shows
 
 
 class SceneVecEnv(VecEnv):
-    """Scenes that begin anew in the step that ended them. One step is one decision; the return is divided by `scale`."""
+    """Scenes that begin anew in the step that ended them. One step is one decision; returns are divided by `scale`."""
 
     def __init__(self, scenario: Scenario, scenes: int, first_seed: int, scale: float) -> None:
         self.batch = Batch(scenario, scenes)
