@@ -82,7 +82,7 @@ def write_rows(rows: np.ndarray, path: Path) -> None:
         write_parquet(rows, path)
         return
     with path.open('w', newline='') as file:
-        writer = csv.writer(file)
-        writer.writerow(rows.dtype.names)
+        writer, names = csv.writer(file), rows.dtype.names or ()
+        writer.writerow(names)
         for row in rows:
-            writer.writerow([OUTCOMES[row[name]] if name == 'outcome' else row[name] for name in rows.dtype.names])
+            writer.writerow([OUTCOMES[row[name]] if name == 'outcome' else row[name] for name in names])

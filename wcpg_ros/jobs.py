@@ -11,6 +11,7 @@ A cluster's machines must have this package installed and see the same files und
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +68,7 @@ def _ray(fn: Callable[[Job], Result], jobs: Sequence[Job], address: str) -> Iter
     import ray
     started = not ray.is_initialized()
     if started:
-        ray.init(address=address or 'local', include_dashboard=False, log_to_driver=False, logging_level='error')
+        ray.init(address=address or 'local', include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         task = ray.remote(fn)
         waiting = {task.remote(job): job for job in jobs}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stable_baselines3 import DDPG, PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import VectorizedActionNoise
+from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sim_node.scenario import Scenario
@@ -77,11 +78,13 @@ class StableRun:
         self.world = SceneVecEnv(scenario, recipe.world.scenes, training_start(seed), recipe.critic.return_scale)
         self._normalise = VecNormalize(self.world, norm_reward=False, clip_obs=recipe.learning.observation_clip,
                                        epsilon=STD_FLOOR ** 2)
+        assert isinstance(self._normalise.obs_rms, RunningMeanStd)
+        self._statistics: RunningMeanStd = self._normalise.obs_rms
         h1, h2, h3 = recipe.networks.actor_hidden
         # The layer that reads the observation has the units of both first layers of WCPG's, alpha's too.
         widths = {'pi': [h1 + h2, h3]}
         c1, c2, *rest = recipe.networks.critic_hidden
-        self._noise = HeldNoise(recipe.exploration, self.world.num_envs, self.world.batch.action_bound,
+        self._noise: HeldNoise = HeldNoise(recipe.exploration, self.world.num_envs, self.world.batch.action_bound,
                                 np.random.default_rng(seed))
         common: dict[str, Any] = {'seed': seed, 'device': 'cpu'}
         network = {'activation_fn': torch.nn.ReLU, 'optimizer_kwargs': {'fused': True}}
@@ -130,9 +133,8 @@ class StableRun:
         for k, layer in enumerate(linear):
             tensors[f'layer{k}.weight'] = layer.weight.detach().numpy().copy()
             tensors[f'layer{k}.bias'] = layer.bias.detach().numpy().copy()
-        statistics = self._normalise.obs_rms
-        tensors['normaliser.mean'] = statistics.mean.astype(np.float32)
-        tensors['normaliser.std'] = np.sqrt(statistics.var + self._normalise.epsilon).astype(np.float32)
+        tensors['normaliser.mean'] = self._statistics.mean.astype(np.float32)
+        tensors['normaliser.std'] = np.sqrt(self._statistics.var + self._normalise.epsilon).astype(np.float32)
         return output, tensors
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
@@ -146,10 +148,10 @@ class StableRun:
                   'last_observation': np.asarray(model._last_obs),
                   'last_original_observation': np.asarray(normalise.get_original_obs()),
                   'last_episode_starts': np.asarray(model._last_episode_starts),
-                  'mean': normalise.obs_rms.mean, 'variance': normalise.obs_rms.var,
+                  'mean': self._statistics.mean, 'variance': self._statistics.var,
                   **{f'world/{key}': value for key, value in self.world.batch.state().items()},
                   **{f'noise/{key}': value for key, value in self._noise.exploration.state().items()}}
-        facts = {'decisions': model.num_timesteps, 'updates': model._n_updates, 'count': normalise.obs_rms.count,
+        facts = {'decisions': model.num_timesteps, 'updates': model._n_updates, 'count': self._statistics.count,
                  'episodes': self.world.episodes, 'numpy': [name, *position], 'python': random.getstate(),
                  'noise': self._noise.rng.bit_generator.state,
                  'action_space': model.action_space.np_random.bit_generator.state}
@@ -171,8 +173,8 @@ class StableRun:
         normalise.reset()
         self.world.batch.restore({key: arrays[f'world/{key}'] for key in ('scenes', 'cars', 'observation')})
         self._noise.exploration.restore({key: arrays[f'noise/{key}'] for key in ('held', 'left')})
-        normalise.obs_rms.mean, normalise.obs_rms.var = arrays['mean'], arrays['variance']
-        normalise.obs_rms.count = facts['count']
+        self._statistics.mean, self._statistics.var = arrays['mean'], arrays['variance']
+        self._statistics.count = facts['count']
         normalise.old_obs = model._last_original_obs = arrays['last_original_observation']
         model._last_obs, model._last_episode_starts = arrays['last_observation'], arrays['last_episode_starts']
         model.num_timesteps, model._n_updates = facts['decisions'], facts['updates']

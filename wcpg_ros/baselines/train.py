@@ -37,7 +37,7 @@ INTERVAL = 20_000     # decisions between two validations, each followed by a ch
 class BaselineConfig:
     """What makes a run: the same config gives the same weights."""
 
-    algorithm: Literal['ddpg', 'ppo']
+    algorithm: Literal['ddpg', 'ppo', 'c51']
     scenario: str
     seed: int
     decisions: int
@@ -48,11 +48,9 @@ class BaselineTrainer:
     """One run, from where its checkpoint left it."""
 
     def __init__(self, path: Path) -> None:
-        from wcpg_ros.baselines.stable import StableRun  # torch, seconds
         self.run, self.config = RunDirectory.open(path, BaselineConfig)
         self.scenario = _scenario(self.config)
-        self.learner = StableRun(self.config.algorithm, self.scenario, self.config.recipe, self.config.seed,
-                                 self.config.decisions)
+        self.learner = _learner(self.config, self.scenario)
         self._facts: dict[str, Any] = {'best': None, 'seconds': 0.0, 'rows': 0}
         if self.run.checkpoint.exists():
             arrays, facts = self.run.load()
@@ -106,6 +104,19 @@ class BaselineTrainer:
             decisions=self.learner.world.decisions, code_version=version('wcpg_ros')), tensors)
 
 
+def _learner(config: BaselineConfig, scenario: Scenario) -> Any:
+    """The library's run; only the one that is needed is imported."""
+    terms = (scenario, config.recipe, config.seed, config.decisions)
+    try:
+        if config.algorithm == 'c51':
+            from wcpg_ros.baselines.c51 import C51Run
+            return C51Run(*terms)
+        from wcpg_ros.baselines.stable import StableRun
+        return StableRun(config.algorithm, *terms)
+    except ImportError as error:
+        raise SettingsError(f"{config.algorithm} needs {error.name}: pip install 'wcpg_ros[baselines]'") from None
+
+
 def _scenario(config: BaselineConfig) -> Scenario:
     return load_scenario(config.scenario, config.recipe.world.row, config.recipe.world.changes)
 
@@ -114,7 +125,7 @@ def main(args: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog='baseline', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--algorithm', choices=('ddpg', 'ppo'))
+    parser.add_argument('--algorithm', choices=('ddpg', 'ppo', 'c51'))
     parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
     parser.add_argument('--config', type=Path, help='the WCPG recipe whose terms hold, a YAML file')
     parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE', help='change a setting of the recipe')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -59,6 +58,6 @@ class SceneVecEnv(VecEnv):
         """Scenes in one batch have no methods of their own."""
         raise NotImplementedError
 
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> Sequence[bool]:
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """No scene is."""
         return [False] * self.num_envs
