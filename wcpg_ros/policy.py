@@ -53,6 +53,7 @@ class Policy:
         self._dial = np.array([model.info.alpha_min, model.info.alpha_max], np.float32).tolist()
         self._bound = _not_above(model.info.action_bound)
         self._critics = [_layers(model, name) for name in model.networks if name != 'actor']
+        self._atoms = np.asarray(model.tensors.get('atoms', ()), np.float64)
         actor = _layers(model, 'actor')
         self._h1, self._out = actor['h1'], actor['out']
         self._h2 = _as_row(actor['h2'][0]), actor['h2'][1]
@@ -94,6 +95,8 @@ class Policy:
         scaled = np.broadcast_to(np.asarray(value, np.float64) / self.info.return_scale, len(rows))
         if self.info.critic == 'gaussian':
             return normal_cdf((scaled - views[0]) / views[1])
+        if self.info.critic == 'categorical':
+            return np.sum(_softmax(output) * (self._atoms <= scaled[:, None]), axis=-1)
         levels = quantile_levels(alphas, output.shape[-1] // 2)
         return np.array([np.interp(at, np.sort(row), level, left=0.0, right=1.0)
                          for at, row, level in zip(scaled, output, levels, strict=True)])
@@ -105,6 +108,8 @@ class Policy:
         output, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
         if self.info.critic == 'gaussian':
             cvar = risk_measure('cvar').of_gaussian(views[0], views[1], level)
+        elif self.info.critic == 'categorical':
+            cvar = atoms_cvar(np.broadcast_to(self._atoms, output.shape), _softmax(output), level)
         else:
             cvar = atoms_cvar(output, quantile_probabilities(alphas, output.shape[-1] // 2), level)
         return cvar * self.info.return_scale
@@ -127,6 +132,11 @@ class Policy:
             mean = values[:, 0]
             std = np.sqrt(np.logaddexp(0.0, values[:, 1]) + VARIANCE_FLOOR)   # softplus of the variance logit
             return np.stack([mean, std, measure.of_gaussian(mean, std, alphas)])
+        if self.info.critic == 'categorical':
+            share = _softmax(values)
+            mean = share @ self._atoms
+            std = np.sqrt(np.maximum(share @ self._atoms ** 2 - mean ** 2, 0.0))
+            return np.stack([mean, std, atoms_cvar(np.broadcast_to(self._atoms, share.shape), share, alphas)])
         return np.stack([*quantile_mean_std(values, alphas), measure.of_quantiles(values, alphas)])
 
     def _rows(self, observation: ArrayLike) -> tuple[Floats, bool]:
@@ -188,6 +198,11 @@ def _forward(layers: Layers, inputs: dict[str, Floats]) -> Floats:
         total = np.concatenate([values[name] for name in reads], axis=-1) @ weight + bias
         values[layer] = total if layer == 'out' else np.maximum(total, _ZERO)
     return values['out']
+
+
+def _softmax(logits: Floats | NDArray[np.float64]) -> NDArray[np.float64]:
+    share = np.exp(logits - logits.max(axis=-1, keepdims=True), dtype=np.float64)
+    return share / share.sum(axis=-1, keepdims=True)
 
 
 def _as_row(values: Floats) -> Floats:

@@ -37,9 +37,10 @@ class RunConfig:
 
     scenario: str
     seed: int
-    episodes: int                  # driven in the simulator
+    episodes: int                  # driven in the simulator …
     recipe: Recipe
     bags: tuple[str, ...] = ()     # learnt from before
+    decisions: int = 0             # … or so many decisions, if not 0
 
 
 class RunDirectory:

@@ -63,17 +63,21 @@ REFUSED_PAIRS = {
 class CriticSettings(Group):
     """Which distribution of returns the critic learns, and how."""
 
-    kind: Literal['gaussian', 'quantile'] = 'gaussian'
+    kind: Literal['gaussian', 'quantile', 'categorical'] = 'gaussian'
     variance_target: Literal['paper', 'td_error'] = 'paper'    # gaussian: Eq. 6 as printed, or through the TD error
     variance_loss: Literal['wasserstein', 'squared', 'likelihood'] = 'wasserstein'   # gaussian: Eq. 8 or another
     quantiles: int = bounded(32, '[1, inf)')           # quantile: K, the number of levels below alpha, and above it
     kappa: float = bounded(1.0, '[0, inf)')            # quantile: half width of Huber's round bottom, in returns
+    atoms: int = bounded(51, '[2, inf)')               # categorical: the number of returns …
+    return_range: tuple[float, float] = (-50.0, 80.0)  # … from the first to the last
     twin: bool = False                                 # two critics, of which the smaller risk value counts
     return_scale: float = bounded(1.0, '(0, inf)')     # the critic's outputs times this are returns
     learning_rate: float = bounded(1e-4, '(0, inf)')
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check(self.return_range[0] < self.return_range[1], 'critic.return_range',
+              f'expected the lower end first, got {list(self.return_range)}')
         reason = REFUSED_PAIRS.get((self.variance_target, self.variance_loss)) if self.kind == 'gaussian' else None
         check(reason is None, 'critic', f'variance_target {self.variance_target} with variance_loss '
                                         f'{self.variance_loss} does not work: {reason}')
@@ -183,6 +187,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check(self.critic.kind != 'quantile' or self.actor.risk != 'paper', 'actor.risk',
               'paper is a formula for Gaussians: with critic.kind quantile use cvar')
+        check(self.critic.kind != 'categorical' or self.actor.risk == 'cvar', 'actor.risk',
+              f'a categorical critic knows cvar only, got {self.actor.risk}')
 
 
 def load_recipe(path: Path | str) -> Recipe:
