@@ -85,7 +85,8 @@ class Trainer:
         """Train to the end, or until Ctrl-C; whether the end was reached. Either way everything is saved."""
         log = TrainingLog(self.run_directory, self.log_rows)
         bar = tqdm(total=self._length, initial=self._gone, position=position, disable=not progress,
-                   unit='decision' if self.config.decisions else 'episode', desc=f'{self.config.scenario} seed {self.config.seed}')
+                   unit='decision' if self.config.decisions else 'episode',
+                   desc=f'{self.config.scenario} seed {self.config.seed}')
         with interrupts(self._ask_to_stop), bar:
             try:
                 while self._gone < self._length and not self._stop:
