@@ -1,6 +1,6 @@
 """What counts and means are worth: intervals and paired tests, all at 95%.
 
-Two controllers meet the same episodes, so they are compared episode by episode (McNemar, a bootstrap of whole episodes),
+Two controllers meet the same episodes, so they are compared episode by episode (McNemar, bootstraps of whole episodes),
 and many comparisons at once are corrected by Holm.
 """
 

@@ -71,9 +71,9 @@ def lines(context: Context) -> list[str]:
     """The tables, and the comparisons."""
     seeds, n = len(context.manifest.seeds), context.evaluation.episodes
     text = ['## Extrapolation', '',
-            f'Trained on the `train` row only. Each cell: collisions in %, mean of {seeds} training seeds (lowest–highest'
-            f' seed), {n:,} episodes each; then success in %; then, in italics, the paper\'s collisions and success '
-            '(one seed, 100 episodes). The rest is time-outs. Every seed by itself, with intervals, time-outs, steps '
+            f'Trained on the `train` row only. Each cell: collisions in %, mean of {seeds} training seeds (lowest–'
+            f'highest seed), {n:,} episodes each; then success in %; then, in italics, the paper\'s collisions and '
+            'success (one seed, 100 episodes). The rest is time-outs. Every seed by itself, with intervals, steps '
             f'and returns: [{context.page.stem}_cells.md]({context.page.stem}_cells.md). The baselines are the same in '
             'both blocks: trained on the terms of the shipped models.', '']
     for scenario in context.manifest.scenarios:

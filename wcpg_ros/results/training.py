@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from sim_node.scenario import load_scenario
+from sim_node.scenario import Scenario, load_scenario
 from sim_node.settings import SettingsError, choices
 from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer
 from wcpg_ros.episode_store import check_writable
@@ -43,7 +43,7 @@ def directory_of(run: Run, parent: Path) -> Path:
     return parent / f'{run.name}_{run.scenario}_{run.seed}_{digest}'
 
 
-def _scene(run: Run):   # type: ignore[no-untyped-def]
+def _scene(run: Run) -> Scenario:
     world = run.recipe().world
     return load_scenario(run.scenario, world.row, world.changes)
 
