@@ -90,8 +90,8 @@ def _about_alpha(context: Context, scenario: str, shown: dict[str, Column]) -> I
         yield Claim(f'{title}: off the `train` row, α = 0.02 hardly ever completes the maneuver ({few}–'
                     f'{paper_tables()[scenario]["+0/2%"][0][1]}%).',
                     f'it completes {percent(min(shifted))}–{percent(max(shifted))}%.', max(shifted) <= 0.5,
-                    'Ego may stop and wait here, where the paper\'s seems to keep rolling at 5 m/s or more until time is '
-                    'over (preset `paper_floor`): who can wait can also finish.')
+                    'Ego may stop and wait here, where the paper\'s seems to keep rolling at 5 m/s or more until time '
+                    'is over (preset `paper_floor`): who can wait can also finish.')
     else:
         yield Claim(f'{title}: α = 0.02 completes the maneuver in {few}–{many}% of the episodes.',
                     f'{percent(min(success.values()))}–{percent(max(success.values()))}%.',
@@ -108,9 +108,9 @@ def _about_baselines(context: Context, scenario: str, shown: dict[str, Column]) 
         yield Claim(f'{title}: {label} gets worse off the `train` row (up to {paper[1]}% collisions).',
                     f'{percent(rates["train"])}% on `train`, {percent(rates[worst])}% on `{worst}`.',
                     rates[worst] >= 1.5 * rates['train'] and rates[worst] >= 0.01,
-                    'Our observation names the vehicles that can still meet ego, and so says little about the density of '
-                    'traffic that a policy could overfit to; and our rows raise speeds and spawn rates in a scene whose '
-                    'platoon is there on every row.')
+                    'Our observation names the vehicles that can still meet ego, and so says little about the density '
+                    'of traffic that a policy could overfit to; and our rows raise speeds and spawn rates in a scene '
+                    'whose platoon is there on every row.')
 
 
 def _about_parts(context: Context, scenario: str) -> Iterator[Claim]:

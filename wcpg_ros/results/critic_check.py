@@ -94,7 +94,7 @@ def lines(context: Context) -> list[str]:
             'the `train` row, against the discounted returns that came. On the diagonal, the predicted distribution is '
             'right: a share x of the returns lies below its quantile x.', '',
             context.link(PICTURE, 'Predicted against realised quantiles of the return'), '',
-            'Error: the episodes in five bins by their prediction, mean distance between what was said and what came in '
-            'a bin, in % of the 5–95% spread of the returns. A constant predictor says the same for all. Believable: at '
-            'most 10%, and below the constant.', '',
+            'Error: the episodes in five bins by their prediction, mean distance between what was said and what came '
+            'in a bin, in % of the 5–95% spread of the returns. A constant predictor says the same for all. '
+            'Believable: at most 10%, and below the constant.', '',
             *markdown(['', 'of', 'predicted', 'realised', 'error %', 'constant %', 'believable'], body)]

@@ -1,4 +1,4 @@
-"""Testing performance over alpha, the paper's figure: return with its 1st and 99th percentile, steps, the critic's σ."""
+"""Testing performance over alpha, the paper's figure: return with 1st and 99th percentile, time, the critic's σ."""
 
 from __future__ import annotations
 

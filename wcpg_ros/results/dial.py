@@ -79,7 +79,8 @@ def _safe_end(context: Context, scenario: str) -> list[str]:
         for alpha in SAFE_END:
             cell = context.cell(_safe_drive(context, scenario, alpha, row))
             body.append([f'{row}, α = {alpha:g}', f'{cell.collisions} of {cell.n:,}',
-                         percent_interval(clopper_pearson(cell.collisions, cell.n), 2), percent(cell.successes / cell.n),
-                         percent(cell.timeouts / cell.n), number_interval(cell.steps)])
+                         percent_interval(clopper_pearson(cell.collisions, cell.n), 2),
+                         percent(cell.successes / cell.n), percent(cell.timeouts / cell.n),
+                         number_interval(cell.steps)])
     return ['The safe end of the shipped model, with Clopper–Pearson intervals:', '',
             *markdown(['row', 'collisions', '% [95%]', 'success %', 'time-out %', 'steps'], body)]

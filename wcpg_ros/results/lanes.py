@@ -17,8 +17,9 @@ def drives(context: Context) -> Iterable[Drive]:
 def lines(context: Context) -> list[str]:
     """Both readings of N(2, 4)."""
     text = ['## Fast-slow lanes', '',
-            'The paper\'s proof of concept, solved by its brute force, exactly, and by the learner\'s own risk functions '
-            '(`python -m wcpg_ros.fast_slow`). The 4 of N(2, 4) may be a variance or a standard deviation.', '']
+            'The paper\'s proof of concept, solved by its brute force, exactly, and by the learner\'s own risk '
+            'functions (`python -m wcpg_ros.fast_slow`). The 4 of N(2, 4) may be a variance or a standard deviation.',
+            '']
     for reading in ('variance', 'std'):
         settings = Settings(reading)
         solution = solve(settings)

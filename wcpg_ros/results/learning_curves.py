@@ -57,8 +57,8 @@ def lines(context: Context) -> list[str]:
     axes[0, 0].legend(fontsize=8)
     charts.save(made, context.picture(PICTURE))
     return ['## Learning', '',
-            'On the validation seeds, without exploration; a line per training seed. The best point of each line (by mean '
-            'return; for WCPG by CVaR at each α, averaged) is the model that is measured here.', '',
+            'On the validation seeds, without exploration; a line per training seed. The best point of each line (by '
+            'mean return; for WCPG by CVaR at each α, averaged) is the model that is measured here.', '',
             context.link(PICTURE, 'Mean return and collisions during training'), '', *_costs(context)]
 
 

@@ -78,8 +78,8 @@ def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) ->
         cells = [context.cell(drive) for drive in members.values()]
         axis.errorbar([_seconds(cell) for cell in cells],
                       [charts.collision_percent(cell.collision_rate.value) for cell in cells],
-                      yerr=_bars(cells), color=colour, marker=marker, markersize=5, linewidth=1.8 if name == 'wcpg' else 1,
-                      elinewidth=0.8, capsize=2, label=label, zorder=3 if name == 'wcpg' else 2)
+                      yerr=_bars(cells), color=colour, marker=marker, markersize=5, elinewidth=0.8, capsize=2,
+                      linewidth=1.8 if name == 'wcpg' else 1, label=label, zorder=3 if name == 'wcpg' else 2)
         if labels and name == 'wcpg':
             for alpha, cell in zip(members, cells, strict=True):
                 if alpha in context.evaluation.alphas:
