@@ -21,7 +21,6 @@ from tianshou.data import Batch, VectorReplayBuffer
 from tianshou.utils.torch_utils import policy_within_training_step
 
 from sim_node.scenario import Scenario
-from sim_node.settings import SettingsError
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.exploration import Exploration
 from wcpg_ros.normaliser import Normaliser
@@ -97,11 +96,7 @@ class C51Run:
                                    gamma=learning.gamma ** scenario.action_repeat,
                                    target_update_freq=round(1.0 / learning.tau))
         self._replay = VectorReplayBuffer(min(learning.replay, decisions), recipe.world.scenes, random_seed=seed)
-        updates = learning.updates_per_decision * recipe.world.scenes
-        if updates != round(updates):
-            raise SettingsError(f'learning.updates_per_decision: times {recipe.world.scenes} scenes must be a whole '
-                                f'number, got {updates:g}')
-        self._updates = round(updates)
+        self._updates = round(learning.updates_per_decision * recipe.world.scenes)
         self._observation = self.world.reset()
 
     def learn(self, decisions: int) -> None:

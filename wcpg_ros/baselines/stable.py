@@ -22,7 +22,6 @@ from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sim_node.scenario import Scenario
-from sim_node.settings import SettingsError
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.exploration import Exploration
 from wcpg_ros.normaliser import STD_FLOOR
@@ -91,18 +90,11 @@ class StableRun:
         if algorithm == 'ddpg':
             learning = recipe.learning
             rate = recipe.critic.learning_rate
-            if rate != recipe.actor.learning_rate:
-                raise SettingsError('actor.learning_rate: Stable-Baselines3\'s DDPG has one learning rate, and '
-                                    f'critic.learning_rate is {rate:g}')
-            updates = learning.updates_per_decision * recipe.world.scenes
-            if updates != round(updates):
-                raise SettingsError(f'learning.updates_per_decision: times {recipe.world.scenes} scenes must be a '
-                                    f'whole number, got {updates:g}')
             self.model: DDPG | PPO = DDPG(
                 'MlpPolicy', self._normalise, buffer_size=min(learning.replay, decisions), batch_size=learning.batch,
                 learning_rate=lambda _: rate * self._decay(), learning_starts=recipe.exploration.random_decisions,
                 tau=learning.tau, gamma=learning.gamma ** scenario.action_repeat, train_freq=1,
-                gradient_steps=round(updates), action_noise=self._noise,
+                gradient_steps=round(learning.updates_per_decision * recipe.world.scenes), action_noise=self._noise,
                 policy_kwargs={'net_arch': {**widths, 'qf': [c1 + c2, *rest]}, **network}, **common)
         else:
             ppo = PpoSettings()

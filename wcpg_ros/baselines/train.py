@@ -21,7 +21,7 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from sim_node.scenario import Scenario, load_scenario
-from sim_node.settings import SettingsError, replaced
+from sim_node.settings import SettingsError, check, replaced
 from wcpg_ros.baselines.baseline_file import Baseline, BaselineInfo
 from wcpg_ros.controllers import Trained
 from wcpg_ros.episodes import drive, summary
@@ -117,6 +117,18 @@ def _learner(config: BaselineConfig, scenario: Scenario) -> Any:
         raise SettingsError(f"{config.algorithm} needs {error.name}: pip install 'wcpg_ros[baselines]'") from None
 
 
+def check_terms(config: BaselineConfig) -> None:
+    """An error, before anything is made, where a library cannot keep the recipe's terms."""
+    _scenario(config)
+    recipe = config.recipe
+    updates = recipe.learning.updates_per_decision * recipe.world.scenes
+    check(updates == round(updates), 'learning.updates_per_decision',
+          f'times {recipe.world.scenes} scenes must be a whole number, got {updates:g}')
+    check(config.algorithm != 'ddpg' or recipe.critic.learning_rate == recipe.actor.learning_rate,
+          'actor.learning_rate', 'Stable-Baselines3\'s DDPG has one learning rate, and critic.learning_rate is '
+          f'{recipe.critic.learning_rate:g}')
+
+
 def _scenario(config: BaselineConfig) -> Scenario:
     return load_scenario(config.scenario, config.recipe.world.row, config.recipe.world.changes)
 
@@ -145,7 +157,7 @@ def main(args: list[str] | None = None) -> int:
                 parser.error('--seed must be at least 0, --decisions at least 1')
             recipe = replaced(load_recipe(given.config), parse_changes(given.set), 'recipe')
             config = BaselineConfig(given.algorithm, given.scenario, given.seed, given.decisions, recipe)
-            _scenario(config)    # fails before anything is made
+            check_terms(config)
             path = RunDirectory.create(given.out, config).path
         BaselineTrainer(path).train()
     except (SettingsError, RunError) as error:

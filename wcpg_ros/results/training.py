@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from sim_node.scenario import Scenario, load_scenario
 from sim_node.settings import SettingsError, choices
-from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer
+from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer, check_terms
 from wcpg_ros.episode_store import check_writable
 from wcpg_ros.jobs import BACKENDS, check_backend, run_jobs
 from wcpg_ros.results.manifest import MANIFEST, Run, load_manifest
@@ -95,6 +95,10 @@ def main(args: Sequence[str] | None = None) -> int:
         check_backend(given.backend)
         check_writable(given.runs)
         jobs = [Training(run, directory_of(run, given.runs)) for run in missing]
+        for job in jobs:
+            config = config_of(job.run)
+            if isinstance(config, BaselineConfig):
+                check_terms(config)
         finished = 0
         for job, ended in tqdm(run_jobs(train_run, jobs, given.backend), total=len(jobs), unit='run'):
             finished += ended
