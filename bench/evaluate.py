@@ -82,7 +82,7 @@ def main() -> None:
     print(f'  evaluate                       {mine:7.3f} s')
     print(f'  Gymnasium and torch, by one    {other:7.3f} s    evaluate is {other / mine:.1f} times faster '
           f'(bar: {BAR:g}, {"met" if other / mine >= BAR else "MISSED"})')
-    print(f'  of the first {PEERS} episodes, {100 * same:.0f}% ended alike after as many steps (torch rounds differently)')
+    print(f'  of the first {PEERS} episodes, {100 * same:.0f}% ended alike after as many steps')
 
 
 if __name__ == '__main__':

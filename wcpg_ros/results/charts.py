@@ -31,6 +31,20 @@ def figure(width: float, height: float, rows: int = 1, columns: int = 1, **optio
     return made, axes
 
 
+def legend_below(made: Figure, axes: Any, columns: int) -> None:
+    """One legend for all, where it hides nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    made.legend(unique.values(), unique.keys(), loc='outside lower center', ncols=columns, fontsize=9, frameon=False)
+
+
+def decisions_axis(axes: Any) -> None:
+    """Decisions by powers of ten."""
+    axes.set_xscale('log')
+    axes.set_xticks([1e4, 3e4, 1e5, 3e5, 1e6, 3e6], labels=['10k', '30k', '100k', '300k', '1M', '3M'])
+    axes.minorticks_off()
+
+
 def collision_axis(axes: Any) -> None:
     """Collisions in %, by powers of ten, with a place for none."""
     axes.set_yscale('log')

@@ -84,7 +84,7 @@ def _about_alpha(context: Context, scenario: str, shown: dict[str, Column]) -> I
                 'published. In ours a collision costs about three successes, so that a driver who maximises the mean '
                 'stops gambling at a few percent.')
     success = _rates(context, cautious, scenario, 'successes')
-    few, many = _paper(scenario, cautious, 1)
+    few, _ = _paper(scenario, cautious, 1)
     shifted = [share for row, share in success.items() if row != 'train']
     if few < 50:
         yield Claim(f'{title}: off the `train` row, α = 0.02 hardly ever completes the maneuver ({few}–'
@@ -93,7 +93,7 @@ def _about_alpha(context: Context, scenario: str, shown: dict[str, Column]) -> I
                     'Ego may stop and wait here, where the paper\'s seems to keep rolling at 5 m/s or more until time '
                     'is over (preset `paper_floor`): who can wait can also finish.')
     else:
-        yield Claim(f'{title}: α = 0.02 completes the maneuver in {few}–{many}% of the episodes.',
+        yield Claim(f'{title}: α = 0.02 completes the maneuver in at least {few}% of the episodes on every row.',
                     f'{percent(min(success.values()))}–{percent(max(success.values()))}%.',
                     min(success.values()) >= 0.97, 'It waits until time is over.')
 

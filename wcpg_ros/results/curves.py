@@ -49,8 +49,7 @@ def lines(context: Context) -> list[str]:
         right.set(ylabel="the critic's σ of the return")
     for axis in axes[-1]:
         axis.set(xlabel='risk level α', xlim=(0.0, 1.0))
-    labels = dict(zip(*reversed(axes[0, 0].get_legend_handles_labels()), strict=True))
-    axes[0, 0].legend(labels.values(), labels.keys(), loc='center right', fontsize=8)
+    charts.legend_below(made, axes[0, 0], 4)
     charts.save(made, context.picture(PICTURE))
     return ['## Testing performance over α', '',
             f'On the `train` row, {context.evaluation.episodes:,} episodes per point. Left: mean return, and between '

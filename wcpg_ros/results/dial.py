@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from sim_node.batch import Batch
+from sim_node.geometry import build_geometry
 from sim_node.scenario import load_scenario
+from sim_node.seeds import episode_seed
+from wcpg_ros.controllers import prepare
 from wcpg_ros.episode_store import Drive
+from wcpg_ros.policy import Policy
 from wcpg_ros.results.context import Context, markdown, number_interval, percent, percent_interval, table_rows
 from wcpg_ros.results.cvar_matrix import NEIGHBOURS_DIFFER, Matrix, judge, markdown_matrix, matrix_drives
 from wcpg_ros.results.intervals import clopper_pearson
 from wcpg_ros.results.manifest import Run
 
 SAFE_END = (0.02, 0.1)
+NEAR = 20.0     # m
 
 
 def _matrix_drives(context: Context, run: Run) -> list[Drive]:
@@ -53,8 +61,35 @@ def lines(context: Context) -> list[str]:
         for seed in sorted(found, key=lambda each: each not in shipped):
             if seed in shipped:
                 text += [f'Seed {seed}, the shipped one:', '', *markdown_matrix(found[seed])]
-        text += ['Every training seed:', '', *_dials(found), *_safe_end(context, scenario)]
+        text += ['Every training seed:', '', *_dials(found), *_same_states(context, scenario),
+                 *_safe_end(context, scenario)]
     return text
+
+
+def near_conflict(scenario_name: str, model: str, seed: int) -> np.ndarray:
+    """Observations of ego within 20 m before the conflict zone, driven by the model at α = 0.3."""
+    scenario, controller = prepare(scenario_name, 'train', model, 0.3)
+    conflict = build_geometry(scenario).conflict_enter + scenario.vehicle.front_axle     # of ego's front axle
+    batch = Batch(scenario, 200)
+    observation = batch.reset(episode_seed(seed, 0) + np.arange(batch.n))
+    found = []
+    for _ in range(scenario.max_steps // scenario.action_repeat):
+        place = batch.scenes['s'] - conflict
+        found.append(observation[(place > -NEAR) & (place < 0.0)].copy())
+        observation = batch.step(controller.act(batch, observation), scenario.action_repeat).observation
+    return np.concatenate(found)
+
+
+def _same_states(context: Context, scenario: str) -> list[str]:
+    model, alphas = context.shipped(scenario), context.evaluation.alphas
+    states = near_conflict(scenario, model, context.evaluation.seed)
+    actions = np.stack([Policy.load(model).act(states, alpha) for alpha in alphas])
+    rising = np.mean(np.all(np.diff(actions, axis=0) >= -0.05, axis=0))
+    means = ', '.join(f'{row.mean(dtype=float):.2f} at α = {alpha:g}'
+                      for alpha, row in zip(alphas, actions, strict=True))
+    return [f'In the same {len(states):,} states within {NEAR:.0f} m of the conflict, the shipped model\'s mean '
+            f'acceleration in m/s² is {means}. In {percent(float(rising), 0)}% of the states it never falls as α rises '
+            '(by more than 0.05).', '']
 
 
 def _dials(found: dict[int, Matrix]) -> list[str]:

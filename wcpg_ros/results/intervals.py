@@ -45,8 +45,8 @@ def bootstrap_mean(values: NDArray, seed: int = 0) -> Interval:
         return Interval(float('nan'), float('nan'), float('nan'))
     values = np.asarray(values, np.float64)
     rng = np.random.default_rng(seed)
-    means = np.array([rng.choice(values, len(values)).mean() for _ in range(RESAMPLES)])
-    return _percentiles(float(values.mean()), means)
+    blocks = (values[rng.integers(0, len(values), (RESAMPLES // 20, len(values)))] for _ in range(20))
+    return _percentiles(float(values.mean()), np.concatenate([block.mean(axis=1) for block in blocks]))
 
 
 def bootstrap_cvars(returns: NDArray, alphas: Sequence[float], resamples: int = RESAMPLES, seed: int = 0

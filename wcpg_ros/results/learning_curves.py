@@ -50,11 +50,13 @@ def lines(context: Context) -> list[str]:
                 returns.plot(decisions, value, **style)
                 collisions.plot(decisions, [charts.collision_percent(each / 100) for each in rate], **style)
         charts.collision_axis(collisions)
-        returns.set(ylabel=f'{load_scenario(scenario).title}\nmean return', xscale='log', ylim=(0, None))
-        collisions.set(ylabel='collisions (%)', xscale='log')
+        returns.set(ylabel=f'{load_scenario(scenario).title}\nmean return', ylim=(0, None))
+        collisions.set(ylabel='collisions (%)')
+        charts.decisions_axis(returns)
+        charts.decisions_axis(collisions)
     for axis in axes[-1]:
         axis.set(xlabel='decisions (0.4 s each) in training')
-    axes[0, 0].legend(fontsize=8)
+    charts.legend_below(made, axes[0, 0], 6)
     charts.save(made, context.picture(PICTURE))
     return ['## Learning', '',
             'On the validation seeds, without exploration; a line per training seed. The best point of each line (by '

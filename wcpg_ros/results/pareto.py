@@ -50,7 +50,7 @@ def lines(context: Context) -> list[str]:
         made, axes = charts.figure(7.2, 4.6)
         _draw(context, scenario, 'train', axes[0, 0], labels=True)
         axes[0, 0].set(title=f'{title}, train row', xlabel='mean time to complete (s)', ylabel='collisions (%)')
-        axes[0, 0].legend(fontsize=8, ncols=2)
+        charts.legend_below(made, axes[0, 0], 4)
         charts.save(made, context.picture(f'pareto_{scenario}.png'))
         others = [row for row in table_rows(scenario) if row != 'train']
         made, axes = charts.figure(10.0, 6.0, 2, 3, sharex=True, sharey=True)
@@ -61,7 +61,7 @@ def lines(context: Context) -> list[str]:
             axis.set(xlabel='mean time to complete (s)')
         for axis in axes[:, 0]:
             axis.set(ylabel='collisions (%)')
-        axes[0, 0].legend(fontsize=7, ncols=2)
+        charts.legend_below(made, axes[0, 0], 8)
         made.suptitle(f'{title}: rows that nobody was trained on')
         charts.save(made, context.picture(f'pareto_{scenario}_rows.png'))
         text += [context.link(f'pareto_{scenario}.png', f'{title}: collisions against time'), '',

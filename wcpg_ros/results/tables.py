@@ -121,11 +121,12 @@ def _comparisons(context: Context, scenario: str) -> list[str]:
         for column in others:
             here = np.array([place == (row, column.label) for place in places])
             safer, less = (int(np.sum(here & significant & sign)) for sign in (np.array(better), ~np.array(better)))
-            cells.append(f'{safer} safer, {less} less safe')
+            found = [f'{count} {word}' for count, word in ((safer, 'safer'), (less, 'less safe')) if count]
+            cells.append(', '.join(found) or '–')
         body.append(cells)
     return [f'**α = {CAUTIOUS:g} against the others**, seed by seed on the same episodes: in how many of '
-            f'{len(cautious.drives)} training seeds it collides less (more) often, McNemar\'s exact test, p < 0.05 '
-            f'after Holm\'s correction over all {len(p_values)} comparisons of this table.', '',
+            f'{len(cautious.drives)} training seeds it collides less often, or more often, McNemar\'s exact test, p < '
+            f'0.05 after Holm\'s correction over all {len(p_values)} comparisons of this table.', '',
             *markdown(['row', *(column.label for column in others)], body)]
 
 

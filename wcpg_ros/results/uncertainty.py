@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,9 +19,10 @@ from wcpg_ros.results import charts
 from wcpg_ros.results.context import Context
 
 SCENARIO, ALPHA = 'left_turn', 1.0     # who takes the largest gambles shows the largest uncertainty
+WINDOW = (-24.0, -34.0, 16.0, 46.0)    # m that a frame shows
 PICTURE, FILM = 'uncertainty.png', 'uncertainty.gif'
 MOMENTS = 6
-WIDTH = 360     # pixels of a frame
+WIDTH = 320     # pixels of a frame
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,16 @@ def _drive(context: Context) -> Drive:
 
 
 def choose(rows: np.ndarray) -> int:
-    """The success with the highest mean σ along the way: the closest gamble that was won."""
-    return int(rows['episode'][np.argmax(np.where(rows['outcome'] == SUCCESS, rows['sigma'], -np.inf))])
+    """The success along which σ rises most above its beginning: the closest gamble that was won."""
+    rise = rows['sigma_peak'] - rows['predicted_std']
+    return int(rows['episode'][np.argmax(np.where(rows['outcome'] == SUCCESS, rise, -np.inf))])
 
 
 def drive_episode(model: str, seed: int, episode: int) -> Episode:
     """Drive it once more, with a camera."""
     scenario, controller = prepare(SCENARIO, 'train', model, ALPHA)
     assert isinstance(controller, Model)
-    painter = Painter(scenario, WIDTH)
+    painter = Painter(dataclasses.replace(scenario, window=WINDOW), WIDTH)
     batch = Batch(scenario, 1, auto_reset=False)
     observation = batch.reset([episode_seed(seed, episode)])
     found = Episode([], [], [], [])
@@ -86,13 +89,13 @@ def lines(context: Context) -> list[str]:
     number = choose(context.rows(_drive(context)))
     episode = drive_episode(context.shipped(SCENARIO), context.evaluation.seed, number)
     shown = moments(episode.sigma)
-    made = charts.Figure(figsize=(11.0, 5.4), layout='constrained')
-    grid = made.add_gridspec(2, MOMENTS, height_ratios=[1.4, 1.0])
+    made = charts.Figure(figsize=(11.0, 6.6), layout='constrained')
+    grid = made.add_gridspec(2, MOMENTS, height_ratios=[2.2, 1.0])
     repeat = load_scenario(SCENARIO).action_repeat
     for place, k in enumerate(shown):
         axis = made.add_subplot(grid[0, place])
         frame = episode.frames[k * repeat]
-        axis.imshow(frame[frame.shape[0] // 8:])     # below the caption
+        axis.imshow(frame[frame.shape[0] // 10:])     # below the caption
         axis.set_axis_off()
         axis.set_title(f'({"abcdef"[place]})  t = {episode.seconds[k]:.1f} s\nσ = {episode.sigma[k]:.1f}', fontsize=10)
     curve = made.add_subplot(grid[1, :])
@@ -108,7 +111,7 @@ def lines(context: Context) -> list[str]:
     save(episode.frames, context.picture(FILM))
     return ['## Uncertainty along a left turn', '',
             f'Episode {number} of seed {context.evaluation.seed}, the shipped model at α = {ALPHA:g}: among the '
-            f'{context.evaluation.episodes:,} of the tables, the success with the highest mean σ. Blue is ego; numbers '
-            'are speeds in m/s.', '',
+            f'{context.evaluation.episodes:,} of the tables, the success along which σ rises most. Blue is ego; '
+            'numbers are speeds in m/s.', '',
             context.link(PICTURE, 'Six moments of a left turn and the critic\'s σ'), '',
             context.link(FILM, 'The same episode, animated'), '']
