@@ -128,6 +128,11 @@ def number_interval(interval: Interval, digits: int = 1) -> str:
     return f'{interval.value:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]'
 
 
+def mean_of(values: np.ndarray) -> float:
+    """The mean, NaN of nothing."""
+    return float(values.mean(dtype=float)) if len(values) else float('nan')
+
+
 def with_row(drive: Drive, row: str) -> Drive:
     """The same on another row."""
     return dataclasses.replace(drive, row=row)

@@ -40,8 +40,9 @@ class Error:
 def errors(rows: np.ndarray, alpha: float) -> tuple[Error, Error]:
     """Of the mean and of CVaR at alpha."""
     low, high = np.percentile(rows['discounted'], [5, 95])
-    return (_error(rows['predicted_mean'], rows['discounted'], 1.0, high - low),
-            _error(rows['predicted_cvar'], rows['discounted'], alpha, high - low))
+    spread = float(high - low) or float('nan')     # where all returns are alike, nothing is a share of their spread
+    return (_error(rows['predicted_mean'], rows['discounted'], 1.0, spread),
+            _error(rows['predicted_cvar'], rows['discounted'], alpha, spread))
 
 
 def _error(predicted: NDArray, realised: NDArray, alpha: float, spread: float) -> Error:

@@ -10,7 +10,7 @@ from sim_node.scenario import STEP_SECONDS, load_scenario
 from sim_node.state import SUCCESS
 from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
-from wcpg_ros.results.context import Context
+from wcpg_ros.results.context import Context, mean_of
 
 PICTURE = 'testing.png'
 
@@ -40,7 +40,7 @@ def lines(context: Context) -> list[str]:
                 low, high = np.transpose([np.percentile(each['return'], [1, 99]) for each in rows])
                 left.fill_between(alphas, low, high, color=charts.SKY, alpha=0.3, label='1st to 99th percentile',
                                   linewidth=0)
-            middle.plot(alphas, [STEP_SECONDS * each['steps'][each['outcome'] == SUCCESS].mean() for each in rows],
+            middle.plot(alphas, [STEP_SECONDS * mean_of(each['steps'][each['outcome'] == SUCCESS]) for each in rows],
                         **style)
             right.plot(alphas, [each['sigma'].mean(dtype=float) for each in rows], **style)
         left.axhline(collision, color=charts.RED, linestyle='--', linewidth=1.2, label='a collision')

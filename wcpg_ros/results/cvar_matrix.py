@@ -23,6 +23,7 @@ from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, SUCCESS
 from wcpg_ros.episode_store import Drive, EpisodeStore
 from wcpg_ros.jobs import BACKENDS, check_backend
+from wcpg_ros.results.context import mean_of
 from wcpg_ros.results.intervals import Interval, bootstrap_cvars, difference, holm, paired_difference
 
 ALPHAS = (0.02, 0.1, 0.3, 0.6, 1.0)
@@ -93,7 +94,7 @@ def judge(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> Matrix:
         columns.append(Column(alpha, alphas[best], behind, beaten, wins and behind.low <= 0.0))
     return Matrix(tuple(alphas), values, low, high, columns, _neighbours(rows, alphas),
                   [int(np.sum(each['outcome'] == COLLISION)) for each in rows],
-                  [float(each['steps'][each['outcome'] == SUCCESS].mean()) for each in rows], len(rows[0]))
+                  [mean_of(each['steps'][each['outcome'] == SUCCESS]) for each in rows], len(rows[0]))
 
 
 def _neighbours(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> list[Neighbours]:
@@ -101,8 +102,9 @@ def _neighbours(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> list[Nei
     for k in range(len(alphas) - 1):
         lower, higher = rows[k], rows[k + 1]
         both = (lower['outcome'] == SUCCESS) & (higher['outcome'] == SUCCESS)     # steps of the same successes
-        saved, _ = paired_difference(lower['steps'][both], higher['steps'][both])
-        mean = lower['steps'][both].mean()
+        saved, mean = Interval(np.nan, np.nan, np.nan), mean_of(lower['steps'][both])
+        if both.any():
+            saved, _ = paired_difference(lower['steps'][both], higher['steps'][both])
         collisions, _ = paired_difference(higher['outcome'] == COLLISION, lower['outcome'] == COLLISION)
         found.append(Neighbours((alphas[k], alphas[k + 1]), Interval(*(float(part / mean) for part in saved)),
                                 collisions.high >= 0.0))

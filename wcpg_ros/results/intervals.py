@@ -71,9 +71,12 @@ def bootstrap_cvars(returns: NDArray, alphas: Sequence[float], resamples: int = 
 
 def _cvars(ordered: NDArray[np.float64], times: NDArray[np.int64], alphas: Sequence[float]) -> list[float]:
     """CVaR of sorted values, each counted so many times."""
-    before = np.cumsum(times) - times
-    n = len(ordered)
-    return [float(np.clip(alpha * n - before, 0, times) @ ordered) / (alpha * n) for alpha in alphas]
+    counted, total = np.cumsum(times), np.cumsum(times * ordered)
+    shares = [alpha * len(ordered) for alpha in alphas]
+    edges = [min(int(np.searchsorted(counted, share)), len(ordered) - 1) for share in shares]
+    # What lies below the edge, less what of its own value is beyond.
+    return [float(total[k] - (counted[k] - share) * ordered[k]) / share
+            for k, share in zip(edges, shares, strict=True)]
 
 
 def difference(value: float, drawn: NDArray[np.float64]) -> tuple[Interval, float]:

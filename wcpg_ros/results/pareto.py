@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from sim_node.scenario import STEP_SECONDS, load_scenario
 from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
-from wcpg_ros.results.context import Cell, Context, table_rows
+from wcpg_ros.results.context import Cell, Context, markdown, table_rows
 from wcpg_ros.results.tables import BASELINES
 
 
@@ -18,7 +20,8 @@ def families(context: Context, scenario: str, row: str) -> dict[str, dict[float,
 
     def drive(controller: str, alpha: float | None = None) -> Drive:
         return context.drive(scenario, controller, alpha, row, settings.curve_episodes)
-    return {'wcpg': {alpha: drive(context.shipped(scenario), alpha) for alpha in settings.curve_alphas},
+    alphas = sorted({*settings.curve_alphas, *settings.alphas})
+    return {'wcpg': {alpha: drive(context.shipped(scenario), alpha) for alpha in alphas},
             'gap': {gap: drive(f'gap:{gap:g}') for gap in settings.gaps},
             'predict': {margin: drive(f'predict:{margin:g}') for margin in settings.margins}}
 
@@ -65,8 +68,40 @@ def lines(context: Context) -> list[str]:
         made.suptitle(f'{title}: rows that nobody was trained on')
         charts.save(made, context.picture(f'pareto_{scenario}_rows.png'))
         text += [context.link(f'pareto_{scenario}.png', f'{title}: collisions against time'), '',
-                 context.link(f'pareto_{scenario}_rows.png', f'{title}: the same on the other rows'), '']
+                 context.link(f'pareto_{scenario}_rows.png', f'{title}: the same on the other rows'), '',
+                 *_against_rules(context, scenario)]
     return text
+
+
+def steps_at(rate: float, family: list[Cell]) -> float | None:
+    """The steps a rule needs for a collision rate, between its neighbouring members; None beyond its ends."""
+    points = sorted((cell.collision_rate.value, cell.steps.value) for cell in family if cell.successes)
+    quickest: dict[float, float] = {}
+    for at, steps in points:     # of members that collide equally often, the quickest
+        quickest.setdefault(at, steps)
+    rates, steps_needed = list(quickest), list(quickest.values())
+    if not rates or not rates[0] <= rate <= rates[-1]:
+        return None
+    return float(np.interp(rate, rates, steps_needed))
+
+
+def _against_rules(context: Context, scenario: str) -> list[str]:
+    """How much slower each alpha is than a rule that collides as often."""
+    body = []
+    for row in table_rows(scenario):
+        members = families(context, scenario, row)
+        rules = {name: [context.cell(drive) for drive in members[name].values()] for name in ('gap', 'predict')}
+        cells = [row]
+        for alpha in context.evaluation.alphas:
+            mine = context.cell(members['wcpg'][alpha])
+            needed = [steps_at(mine.collision_rate.value, family) for family in rules.values()]
+            cells.append(', '.join('–' if steps is None else f'{100 * (mine.steps.value / steps - 1):+.0f}'
+                                   for steps in needed))
+        body.append(cells)
+    return ['Steps of the shipped model against those of the gap rule and of the predictive rule where they collide as '
+            'often (between neighbouring points of their curves), in %: below zero the model is quicker; – where the '
+            'rule has no such rate.', '',
+            *markdown(['row', *(f'α = {alpha:g}' for alpha in context.evaluation.alphas)], body)]
 
 
 def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) -> None:

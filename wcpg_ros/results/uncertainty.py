@@ -78,8 +78,8 @@ def moments(sigma: list[float]) -> list[int]:
     """Decisions to show: the first, the last, the peak of σ, and steps towards and away from it."""
     last, peak = len(sigma) - 1, int(np.argmax(sigma))
     chosen = dict.fromkeys(min(max(k, 0), last) for k in (peak, 0, last, peak - 2, peak + 1, peak - 5))
-    spare = [k for k in np.linspace(0, last, 4 * MOMENTS).round().astype(int).tolist() if k not in chosen]
-    return sorted([*chosen, *spare][:MOMENTS])
+    spread = np.linspace(0, last, MOMENTS).round().astype(int).tolist()
+    return sorted(list(dict.fromkeys([*chosen, *spread, *range(last + 1)]))[:MOMENTS])
 
 
 def lines(context: Context) -> list[str]:
