@@ -134,8 +134,8 @@ class Policy:
             return np.stack([mean, std, measure.of_gaussian(mean, std, alphas)])
         if self.info.critic == 'categorical':
             share = _softmax(values)
-            mean = share @ self._atoms
-            std = np.sqrt(np.maximum(share @ self._atoms ** 2 - mean ** 2, 0.0))
+            mean = np.sum(share * self._atoms, axis=-1)     # not by BLAS, see above
+            std = np.sqrt(np.sum(share * (self._atoms - mean[:, None]) ** 2, axis=-1))
             return np.stack([mean, std, atoms_cvar(np.broadcast_to(self._atoms, share.shape), share, alphas)])
         return np.stack([*quantile_mean_std(values, alphas), measure.of_quantiles(values, alphas)])
 
