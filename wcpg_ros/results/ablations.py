@@ -41,9 +41,8 @@ def _alone(alpha: float) -> str:
 
 def lines(context: Context) -> list[str]:
     """Four comparisons."""
-    seeds = len(context.manifest.seeds)
     text = ['## Ablations', '', f'{context.evaluation.episodes:,} episodes of the `train` row per training seed; '
-            f'figures are means of {seeds} seeds (lowest–highest).', '']
+            'figures are means over seeds (lowest–highest).', '']
     scenarios = context.manifest.scenarios
     return [*text, *_penalties(context, scenarios), *_greedies(context, scenarios), *_loners(context, scenarios),
             *_coefficients(context, scenarios)]
@@ -93,12 +92,12 @@ def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
     body = []
     for scenario in scenarios:
         for alpha in context.evaluation.alphas:
-            pairs = list(zip(_of(context, 'ours', scenario, alpha), _of(context, _alone(alpha), scenario, alpha),
-                             strict=True))
+            of_all = {run.seed: run.file for run in context.runs('ours', scenario)}
             values: list[list[float]] = [[], []]
             wins = losses = 0
-            for pair in pairs:
-                conditioned, alone = (context.rows(drive)['return'] for drive in pair)
+            for run in context.runs(_alone(alpha), scenario):
+                conditioned, alone = (context.rows(context.drive(scenario, file, alpha))['return']
+                                      for file in (of_all[run.seed], run.file))
                 value, drawn = bootstrap_cvars(np.stack([conditioned, alone]), [alpha])
                 for kept, each in zip(values, value[:, 0], strict=True):
                     kept.append(float(each))

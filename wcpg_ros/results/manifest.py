@@ -40,10 +40,12 @@ class RunSettings(Group):
     config: str
     file: str
     algorithm: Literal['wcpg', 'ddpg', 'ppo', 'c51'] = 'wcpg'
-    changes: dict[str, Any] = field(default_factory=dict)     # to the recipe
+    changes: dict[str, Any] = field(default_factory=dict)     # to the recipe …
+    scene: dict[str, Any] = field(default_factory=dict)       # … and to the scene that it trains in
     episodes: int = bounded(0, '[0, inf)')                    # its length …
     decisions: int = bounded(0, '[0, inf)')                   # … in one of the two
-    shipped: str = ''
+    shipped: str = ''                                         # the file that stands for the seed it says it has
+    seeds: tuple[int, ...] = ()                               # fewer of them, if not empty
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +79,9 @@ class Run:
     def recipe(self) -> Recipe:
         """What it is trained by."""
         config = Path(self._filled(self.settings.config))
-        return replaced(load_recipe(config), self.settings.changes, str(config))
+        recipe = replaced(load_recipe(config), self.settings.changes, str(config))
+        scene = {'world.changes': {**recipe.world.changes, **self.settings.scene}}
+        return replaced(recipe, scene, str(config))
 
     def _filled(self, text: str) -> str:
         return text.format(scenario=self.scenario, seed=self.seed)
@@ -94,7 +98,9 @@ class Manifest:
 
     def runs_of(self, name: str, scenario: str) -> list[Run]:
         """The runs of one kind, a seed each."""
-        return [Run(name, scenario, seed, self.runs[name]) for seed in self.seeds]
+        settings = self.runs[name]
+        return [Run(name, scenario, seed, settings) for seed in self.seeds
+                if not settings.seeds or seed in settings.seeds]
 
     def all_runs(self) -> list[Run]:
         """Every run there should be."""
