@@ -100,8 +100,8 @@ setup(
             'record = wcpg_ros.record:main',
             'bag = wcpg_ros.bag:main',
             'baseline = wcpg_ros.baselines.train:main',
-            'sim = sim_node.node:main',
-            'wcpg = wcpg_ros.policy_node:main',
+            'sim = sim_node.__main__:main',
+            'wcpg = wcpg_ros.__main__:main',
         ],
         'pytest11': ['wcpg_ros = wcpg_ros.testing'],     # the fixture `traffic_scene`
     },

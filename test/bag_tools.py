@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,9 @@ import numpy as np
 
 from sim_node.batch import Batch
 from sim_node.seeds import episode_seed
-from wcpg_ros.bag_files import FileReport, RawMessage, read_file
+from wcpg_ros.bag_files import read_file
 from wcpg_ros.bag_reader import BagReader, ReadOptions
+from wcpg_ros.bag_storage import FileReport, RawMessage
 from wcpg_ros.bag_topics import TYPES, new_topic
 from wcpg_ros.bag_transitions import RecordedEpisode, Transitions
 from wcpg_ros.bag_writer import BagWriter
@@ -52,6 +54,11 @@ def changed(bag: Path, path: Path, change: Callable[[list[RawMessage]], Iterable
             types: dict[str, str] | None = None) -> Path:
     """A copy of a bag with its messages changed."""
     return write_bag(path, change(messages(bag)), types)
+
+
+def stamped(message: RawMessage, stamp: int) -> RawMessage:
+    """A message that begins with a header, with another stamp (ns)."""
+    return message._replace(data=message.data[:4] + struct.pack('<iI', *divmod(stamp, 10**9)) + message.data[12:])
 
 
 def read(*paths: Path, **options: object) -> tuple[list[RecordedEpisode], BagReader]:

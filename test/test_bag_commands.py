@@ -18,7 +18,10 @@ pytest.importorskip('rosbags', reason='needs the bags extra')
 from bag_tools import driven, make_bag, messages, read, write_bag
 from rosbags.rosbag2 import Reader
 
+from sim_node.state import OUTCOMES
 from wcpg_ros import bag, offline, record
+from wcpg_ros.bag_rules import Rules
+from wcpg_ros.bag_topics import COMMAND, EGO, TYPES, VEHICLES
 from wcpg_ros.replay import Replay
 from wcpg_ros.train import main as train_main
 from wcpg_ros.train import make_trainer
@@ -104,7 +107,8 @@ def test_export_to_npz(bags: Path, tmp_path: Path) -> None:
     assert [each['seed'] for each in info] == [*range(5_000_000, 5_000_004), *range(6_000_000, 6_000_004)]
 
 
-def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                          capsys: pytest.CaptureFixture[str]) -> None:
     minari = pytest.importorskip('minari', reason='needs the minari extra')
     monkeypatch.setenv('MINARI_DATASETS_PATH', str(tmp_path))
     # A bag that breaks off: its last episode is truncated, not terminated.
@@ -121,6 +125,14 @@ def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert episodes[0].actions.shape == (len(expected['action']), 1)
     ends = [(bool(e.terminations[-1]), bool(e.truncations[-1])) for e in episodes]
     assert ends == [(True, False)] * 9 + [(False, True)]
+    # Whoever has the dataset has the scene too: the recorded actions give the recorded episode again.
+    scene = dataset.recover_environment()
+    observation, _ = scene.reset(seed=5)
+    np.testing.assert_allclose(observation, episodes[0].observations[0], rtol=2e-7, atol=1e-7)
+    paid = [scene.step(action)[1] for action in episodes[0].actions]
+    np.testing.assert_allclose(paid, episodes[0].rewards, rtol=2e-7)
+    assert bag.main(['export', str(bags), '--to', 'minari', '--out', 'wcpg/test-v0']) == 2
+    assert 'exists already; choose another name' in capsys.readouterr().err
 
 
 def test_n_step_rewards_by_hand(bags: Path) -> None:
@@ -160,6 +172,22 @@ def test_training_from_bags_and_on_in_the_simulator(bags: Path, tmp_path: Path) 
     assert len(rows) == 1 + 2 + 1     # two validations offline, one after driving
 
 
+def test_training_from_a_bag_of_another_simulator(bags: Path, tmp_path: Path) -> None:
+    """States and commands under other names; what its end was, and how it is read again, the run knows."""
+    theirs = {EGO: '/odom', VEHICLES: '/traffic', COMMAND: '/accel'}
+    write_bag(tmp_path / 'bag', [m._replace(topic=theirs[m.topic]) for m in messages(bags / 'go') if m.topic in theirs],
+              {name: TYPES[ours] for ours, name in theirs.items()})
+    out = tmp_path / 'run'
+    assert train_main(['--from-bag', str(tmp_path / 'bag'), '--scenario', 'left_turn', '--config',
+                       str(ROOT / 'config' / 'offline.yaml'), '--set', *QUICK, '--vehicle-size', '4.6', '1.9', '--map',
+                       *(f'{ours}={name}' for ours, name in theirs.items()), '--out', str(out)]) == 0
+    trainer = make_trainer(out)
+    expected = read(bags / 'go')[0]
+    assert trainer.replay.size == sum(len(episode.transitions) for episode in expected)
+    assert set(trainer.replay.column('outcome')) == {OUTCOMES.index(episode.outcome) for episode in expected}
+    assert trainer.config.rules == Rules((4.6, 1.9), names=theirs)
+
+
 def test_an_interrupted_offline_run_ends_with_the_same_weights(
         bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ['--from-bag', str(bags), '--config', str(ROOT / 'config' / 'offline.yaml'), '--set', *QUICK]
@@ -188,3 +216,10 @@ def test_training_says_what_is_wrong_with_the_bags(tmp_path: Path, capsys: pytes
     assert train_main(['--from-bag', str(tmp_path / 'bag'), *config, '--set', 'alpha.relabel=false', '--out',
                        str(tmp_path / 'run')]) == 2
     assert 'set alpha.relabel to true' in capsys.readouterr().err
+    assert not (tmp_path / 'run').exists()
+    make_bag(tmp_path / 'other', 'merge', episodes=1)
+    assert train_main(['--from-bag', str(tmp_path / 'other'), '--scenario', 'left_turn', *config, '--out',
+                       str(tmp_path / 'run')]) == 2
+    said = capsys.readouterr().err
+    assert f'{tmp_path / "other"}: driven in merge, not in left_turn: it is refused' in said
+    assert 'no transition in there' in said

@@ -11,14 +11,18 @@ pytest.importorskip('mcap', reason='needs the bags extra')
 pytest.importorskip('rosbags', reason='needs the bags extra')
 
 from bag_tools import assert_same, changed, driven, make_bag, messages, read, write_bag
+from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
+from rosbags.rosbag2 import Reader
 
 from sim_node import cdr
 from wcpg_ros import bag
-from wcpg_ros.bag_files import BagError, RawMessage
 from wcpg_ros.bag_messages import header_stamp
+from wcpg_ros.bag_repair import reindex
+from wcpg_ros.bag_rules import BagError, Rules
+from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, MARKERS, TYPES, VEHICLES
-from wcpg_ros.bag_transitions import Rules
+from wcpg_ros.bag_writer import SUFFIXES
 from wcpg_ros.conversions import read_odometry, read_vehicles
 
 GAP = ('left_turn', 'gap:3', 3, 5)
@@ -76,8 +80,8 @@ def test_another_robots_bag(whole: Path, tmp_path: Path) -> None:
 
     first = [m for m in messages(whole) if m.topic in ours and m.log_time < 15_000_000_000]
     write_bag(tmp_path / 'bag', [moved(message) for message in first], types)
-    episodes, reader = read(tmp_path / 'bag', scenario='left_turn', names=ours,
-                            rules=Rules((4.6, 1.9), scene_pose=(100.0, 50.0, 0.0)))
+    episodes, reader = read(tmp_path / 'bag', scenario='left_turn',
+                            rules=Rules((4.6, 1.9), scene_pose=(100.0, 50.0, 0.0), names=ours))
     expected = driven(*GAP)[0]
     transitions = episodes[0].transitions
     np.testing.assert_allclose(transitions.observation[:, :4], np.array(expected.rows['observation'])[:, :4], atol=1e-4)
@@ -151,6 +155,20 @@ def test_damage_is_named_with_its_offset_and_the_rest_is_read(tmp_path: Path) ->
             assert_same(episode.transitions, expected[episode.seed - 5_000_000])
 
 
+def test_damage_between_chunks_is_passed_over_by_the_index(tmp_path: Path) -> None:
+    file = make_bag(tmp_path / 'bag', episodes=20) / 'bag_0.mcap'
+    with file.open('rb') as stream:
+        starts = [index.chunk_start_offset for index in make_reader(stream).get_summary().chunk_indexes]
+    content = bytearray(file.read_bytes())
+    content[starts[2] + 3] ^= 0xff     # the third chunk's length
+    file.write_bytes(content)
+    episodes, reader = read(tmp_path / 'bag')
+    assert reader.summary.problems == [
+        f'{file}: damaged at offset {starts[2]}; it is read again from offset {starts[3]} on']
+    assert episodes[-1].seed == 5_000_019
+    assert_same(episodes[-1].transitions, driven('left_turn', 'gap:3', 20, 5)[-1])
+
+
 @pytest.mark.parametrize(('content', 'says'), [
     (b'nothing of the kind', 'not an mcap file (offset 0)'),
     (b'\x89MCAP0\r\n' + bytes([1]) + (10**9).to_bytes(8, 'little') + b'\x89MCAP0\r\n', 'damaged at offset 8'),
@@ -162,7 +180,7 @@ def test_what_is_no_bag_is_said(tmp_path: Path, content: bytes, says: str,
     assert says in capsys.readouterr().out
 
 
-def test_a_damaged_database_is_read_up_to_the_damage(tmp_path: Path) -> None:
+def test_a_damaged_database_is_read_before_and_behind_the_damage(tmp_path: Path) -> None:
     make_bag(tmp_path / 'bag', episodes=10, storage='sqlite3')
     file = tmp_path / 'bag' / 'bag_0.db3'
     content = bytearray(file.read_bytes())
@@ -170,5 +188,99 @@ def test_a_damaged_database_is_read_up_to_the_damage(tmp_path: Path) -> None:
     content[half:half + 40_000] = bytes(40_000)
     file.write_bytes(content)
     episodes, reader = read(tmp_path / 'bag')
-    assert episodes
-    assert any('damaged behind message' in problem for problem in reader.summary.problems)
+    assert {episode.seed for episode in episodes} >= {5_000_000, 5_000_001, 5_000_008, 5_000_009}
+    assert sum(bool(episode.gaps) for episode in episodes) < 4
+    assert all('damaged behind message' in problem for problem in reader.summary.problems)
+    assert reader.summary.problems
+    assert bag.main(['reindex', str(tmp_path / 'bag')]) in (0, 2)     # whatever SQLite can count there
+
+
+@pytest.mark.parametrize('storage', ['mcap', 'sqlite3'])
+def test_no_damage_whatever_stops_the_reader(tmp_path: Path, storage: str) -> None:
+    """Flipped, lost and foreign bytes anywhere: what is left is read, and mending loses none of it."""
+    rng = np.random.default_rng(1)
+    file = make_bag(tmp_path / 'bag', storage=storage) / f'bag_0{SUFFIXES[storage]}'
+    content = file.read_bytes()
+    for case in range(40):
+        damaged = bytearray(content)
+        for _ in range(1 + case % 3):
+            # Somewhere, or where the file describes itself.
+            place = int(rng.integers((len(damaged), 400)[case % 2]))
+            length = int(rng.integers(1, 4000))
+            new = (bytes([damaged[place] ^ 0x10]), b'', rng.bytes(length), bytes(length))[int(rng.integers(4))]
+            damaged[place:place + length] = new
+        folder = tmp_path / f'{case}'
+        folder.mkdir()
+        (folder / file.name).write_bytes(damaged)
+        before = read(folder, scenario='left_turn')[1].summary
+        assert bag.main(['reindex', str(folder)]) in (0, 2)
+        after = read(folder, scenario='left_turn')[1].summary
+        assert after.transitions >= before.transitions
+
+
+# Bags that are there, but hold nothing
+
+
+def test_empty_bags_are_named(tmp_path: Path) -> None:
+    write_bag(tmp_path / 'none', [])
+    assert 'nothing in it, not even a topic' in read(tmp_path / 'none')[1].summary.problems[0]
+    (tmp_path / 'begun').mkdir()
+    (tmp_path / 'begun' / 'begun_0.mcap').write_bytes(b'')     # its recorder was killed at once
+    assert bag.main(['inspect', str(tmp_path / 'begun')]) == 1
+    assert bag.main(['reindex', str(tmp_path / 'begun')]) == 0
+    with Reader(tmp_path / 'begun') as reader:
+        assert reader.message_count == 0
+
+
+# Mending
+
+
+def test_mending_keeps_what_lies_behind_damage_and_the_file_as_it_was(tmp_path: Path) -> None:
+    file = make_bag(tmp_path / 'bag', episodes=20) / 'bag_0.mcap'
+    content = bytearray(file.read_bytes())
+    content[len(content) // 4] ^= 0xff
+    file.write_bytes(content[:len(content) * 9 // 10])     # damaged, and without its end
+    before = read(tmp_path / 'bag')[1].summary
+    done = reindex(tmp_path / 'bag')
+    assert 'damaged at offset' in done[0]
+    assert done[1].endswith('finished; as it was: bag_0.mcap.damaged')
+    after = read(tmp_path / 'bag')[1].summary
+    assert (after.unfinished, after.problems) == (0, [])
+    assert after.episodes == before.episodes
+    assert (tmp_path / 'bag' / 'bag_0.mcap.damaged').stat().st_size == len(content) * 9 // 10
+
+
+def test_a_damaged_summary_is_made_anew(tmp_path: Path) -> None:
+    file = make_bag(tmp_path / 'bag') / 'bag_0.mcap'
+    content = bytearray(file.read_bytes())
+    content[-28:-8] = bytes(20)     # the footer
+    file.write_bytes(content)
+    reindex(tmp_path / 'bag')
+    assert len(read(tmp_path / 'bag')[0]) == 3
+    with Reader(tmp_path / 'bag') as reader:
+        assert reader.message_count == len(messages(tmp_path / 'bag'))
+
+
+def test_what_is_no_bag_is_not_mended(tmp_path: Path) -> None:
+    (tmp_path / 'bag').mkdir()
+    (tmp_path / 'bag' / 'bag_0.mcap').write_bytes(b'somebody needs this')
+    with pytest.raises(BagError, match='not an mcap file'):
+        reindex(tmp_path / 'bag')
+    assert [(file.name, file.read_bytes()) for file in (tmp_path / 'bag').iterdir()] == [
+        ('bag_0.mcap', b'somebody needs this')]
+    (tmp_path / 'base').mkdir()
+    (tmp_path / 'base' / 'base_0.db3').write_bytes(b'somebody needs this')
+    with pytest.raises(BagError, match='it is left as it is'):
+        reindex(tmp_path / 'base')
+    with pytest.raises(BagError, match='no directory'):
+        reindex(tmp_path / 'bag' / 'bag_0.mcap')
+
+
+def test_metadata_is_not_needed_and_mended(tmp_path: Path) -> None:
+    metadata = make_bag(tmp_path / 'bag') / 'metadata.yaml'
+    content = metadata.read_bytes()
+    metadata.write_bytes(b'\xff\xfe: [' + content[:100])
+    episodes, reader = read(tmp_path / 'bag')
+    assert (len(episodes), reader.summary.problems) == (3, [])
+    reindex(tmp_path / 'bag')
+    assert metadata.read_bytes() == content

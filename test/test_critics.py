@@ -148,6 +148,6 @@ def test_heads_agree_on_moments() -> None:
 
 @pytest.mark.parametrize(('target', 'loss'), [('td_error', 'wasserstein'), ('paper', 'likelihood')])
 def test_pairs_that_cannot_work_are_refused_with_the_reason(target, loss) -> None:
-    with pytest.raises(SettingsError, match=f'variance_target {target} with variance_loss {loss} does not work: '):
+    with pytest.raises(SettingsError, match=f'variance_target: {target} with variance_loss {loss} does not work: '):
         CriticSettings(variance_target=target, variance_loss=loss)
     CriticSettings(kind='quantile', variance_target=target, variance_loss=loss)   # a quantile critic has no variance

@@ -171,9 +171,9 @@ def test_another_format(path):
 
 
 def test_another_observation_layout(path):
-    write(path, {**asdict(INFO), 'layout_version': 2})
-    with pytest.raises(ModelError, match=r'layout_version = 2 is another observation layout, this software speaks 1; '
-                                         'train again, or install'):
+    write(path, {**asdict(INFO), 'layout_version': 9})
+    with pytest.raises(ModelError, match=r'layout_version = 9 is another observation layout, this software speaks '
+                                         r'\(1, 2\); train again, or install'):
         ModelFile.load(path)
 
 

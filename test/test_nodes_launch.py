@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,8 +70,9 @@ def test_a_policy_that_dies_ends_the_launch(nodes: Nodes, ros: Ros) -> None:
     launch.wait_for('driving left_turn')
     launch.wait_for('simulating left_turn, row train, from seed 0')
     os.kill(pid, signal.SIGKILL)
-    assert launch.ended() == 0
+    assert launch.ended() == 1
     assert re.search(rf'\[ERROR\] \[wcpg-2\]: process has died \[pid {pid}, exit code -9', launch.text)
+    assert 'the policy has died with exit code -9; its last words are above' in launch.text
     assert '[INFO] [sim-1]: process has finished cleanly' in launch.text
     all_gone(launch)
 
@@ -103,15 +106,49 @@ def test_a_killed_launch_leaves_nobody(nodes: Nodes, ros: Ros) -> None:
 def test_a_bad_argument_ends_the_launch_and_is_named(nodes: Nodes, ros: Ros, argument: str, said: str) -> None:
     given = [argument] if argument.startswith('model') else [argument, f'model:={nodes.model()}']
     launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', *given)
-    launch.wait_for(re.escape(said))
-    launch.ended()
+    assert launch.ended() == 1
+    assert said in launch.text
+    assert 'Traceback' not in launch.text
     all_gone(launch)
+
+
+def test_told_to_stop_while_its_nodes_load_it_ends_quietly(nodes: Nodes, ros: Ros) -> None:
+    launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model()}')
+    for node in ('sim-1', 'wcpg-2'):
+        maps = Path('/proc', str(started(launch, node)), 'maps')
+        eventually(lambda maps=maps: '/rclpy/' in maps.read_text(), 10, f'{node} is loading')
+    launch.signal(signal.SIGINT)
+    assert launch.ended() == 0
+    assert 'Traceback' not in launch.text
+    assert launch.text.count('process has finished cleanly') == 2
+    all_gone(launch)
+
+
+@pytest.mark.parametrize(('program', 'module', 'exit_code'), [
+    ("sim_node.__main__ import main", 'rclpy', 0), ("sim_node.__main__ import main", 'numba.core', 0),
+    ("wcpg_ros.__main__ import main", 'wcpg_ros.policy', 0), ("ros2_standalone.cli import main", 'launch.actions', 2)])
+def test_a_program_told_to_stop_while_it_loads_says_nothing(program: str, module: str, exit_code: int) -> None:
+    """The signal comes when it imports this module."""
+    code = f'''
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from {program}
+sys.exit(main())
+'''
+    ended = subprocess.run([sys.executable, '-c', code, 'launch', 'wcpg_ros', 'left_turn.launch.py'],
+                           capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (exit_code, '', '')
 
 
 @pytest.mark.parametrize(('name', 'value', 'said'), [
     ('episodes', 'two', "expected a whole number, got 'two'"), ('alpha', 'low', "expected a number, got 'low'"),
     ('lockstep', 'maybe', "expected true or false, got 'maybe'"), ('speed_factor', '', "expected a number, got ''"),
     ('scene_pose', '[1, 2]', r"expected \[x, y, yaw\], got '\[1, 2\]'"), ('rviz', 'x', 'expected true or false'),
+    ('storage', 'zip', "expected mcap or sqlite3, got 'zip'"),
 ])
 def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
     context = LaunchContext()
@@ -128,8 +165,8 @@ def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
 def test_show_args_describes_every_argument(ros: Ros) -> None:
     for scene in ('left_turn', 'merge'):
         shown = ros.run_ros2('launch', 'wcpg_ros', f'{scene}.launch.py', '--show-args').stdout
-        for name in ('alpha', 'model', 'seed', 'row', 'speed_factor', 'lockstep', 'episodes', 'record', 'rviz',
-                     'keep_going', 'scene_pose', 'params_file'):
+        for name in ('alpha', 'model', 'seed', 'row', 'speed_factor', 'lockstep', 'episodes', 'record', 'storage',
+                     'rviz', 'keep_going', 'scene_pose', 'params_file'):
             assert re.search(rf"^    '{name}':\n        \S.*\n        \(default: ", shown, re.MULTILINE), name
         assert load_scenario(scene)
 

@@ -217,8 +217,8 @@ def test_the_simulator_dies_and_returns(nodes: Nodes, probe: Probe) -> None:
     probe.health('wcpg', lambda values: values['says'] == Safety.DRIVING)
 
 
-def test_the_policy_loads_neither_torch_nor_numba_and_stays_small(nodes: Nodes, probe: Probe) -> None:
-    driven = Driven(nodes, probe)
+def test_the_policy_loads_neither_torch_nor_numba_and_stays_small(fresh_nodes: Nodes, probe: Probe) -> None:
+    driven = Driven(fresh_nodes, probe)
     for step in range(50):
         driven.answer(step * 100_000_000)
     process = Path('/proc', str(driven.process.process.pid))
@@ -230,14 +230,14 @@ def test_the_policy_loads_neither_torch_nor_numba_and_stays_small(nodes: Nodes, 
     assert int(resident[1]) < 150 * 1024
 
 
-def test_both_nodes_start_within_nine_seconds(nodes: Nodes, probe: Probe) -> None:
+def test_both_nodes_start_within_nine_seconds(fresh_nodes: Nodes, probe: Probe) -> None:
     """Three on an idle machine (bench/ros.py): from the start of the process to its first message."""
     states, commands = probe.listen(Odometry, ODOMETRY), probe.listen(AccelStamped, COMMAND)
     began = time.monotonic()
-    nodes.sim()
+    fresh_nodes.sim()
     probe.until(lambda: states, 'the first state')
     assert time.monotonic() - began < 9.0
     began = time.monotonic()
-    nodes.wcpg()
+    fresh_nodes.wcpg()
     probe.until(lambda: commands, 'the first command')
     assert time.monotonic() - began < 9.0

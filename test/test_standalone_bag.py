@@ -15,15 +15,14 @@ pytest.importorskip('rclpy', reason='needs rclpy')
 pytest.importorskip('rosbags', reason='needs the bags extra')
 pytest.importorskip('ros2_standalone', reason='a ROS 2 distribution is used instead of standalone/')
 
+from bag_tools import messages
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
-
-DEMO = Path(__file__).with_name('demo_node.py')
 
 
 @pytest.fixture
 def demo(ros: Ros) -> Running:
-    running = ros.start_python(DEMO)
+    running = ros.start_python('-m', 'demo_node')
     running.wait_for('^ready')
     return running
 
@@ -67,8 +66,9 @@ def test_ctrl_c_finishes_the_bag(ros: Ros, tmp_path: Path, storage: str) -> None
 
 
 @pytest.mark.usefixtures('demo')
-def test_a_killed_recorder_loses_at_most_its_last_second(ros: Ros, tmp_path: Path) -> None:
-    recorder = ros.ros2('bag', 'record', '-a', '-o', tmp_path / 'bag')
+@pytest.mark.parametrize('storage', ['mcap', 'sqlite3'])
+def test_a_killed_recorder_loses_at_most_its_last_second(ros: Ros, tmp_path: Path, storage: str) -> None:
+    recorder = ros.ros2('bag', 'record', '-a', '-o', tmp_path / 'bag', '-s', storage)
     recorder.wait_for(r"Subscribed to topic '/numbers'")
     wait_until_more_is_written(tmp_path / 'bag')
     wait_until_more_is_written(tmp_path / 'bag')
@@ -79,7 +79,9 @@ def test_a_killed_recorder_loses_at_most_its_last_second(ros: Ros, tmp_path: Pat
     unfinished = ros.run_ros2('bag', 'info', tmp_path / 'bag')
     assert unfinished.returncode == 1
     assert f"run 'ros2 bag reindex {tmp_path / 'bag'}'" in unfinished.stderr
+    as_it_is = [message.data for message in messages(tmp_path / 'bag') if message.topic == '/numbers']
     assert ros.run_ros2('bag', 'reindex', tmp_path / 'bag').returncode == 0
+    assert [message.data for message in messages(tmp_path / 'bag') if message.topic == '/numbers'] == as_it_is
     numbers = recorded(tmp_path / 'bag')['/numbers']
     values = [int(value[0]) for _, value in numbers]
     assert values == list(range(values[0], values[0] + len(values)))

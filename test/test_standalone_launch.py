@@ -117,6 +117,7 @@ def test_on_exit_ends_the_launch(launch: Callable[..., Running]) -> None:
                      "python('raise SystemExit(4)', on_exit=[LogInfo(msg='over'), Shutdown(reason='it died')])")
     assert running.ended() == 0
     assert '[INFO] [launch.user]: over' in running.text
+    assert re.search(r'\[launch\]: process\[python\S*-2\] was required: shutting down launched system', running.text)
     assert "[INFO] [rest-1]: sending signal 'SIGINT' to process[rest-1]" in running.text
 
 

@@ -12,21 +12,21 @@ A bag of another car or simulator needs to hold states and commands: --map /vehi
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim_node.scenario import load_scenario, scenario_names
-from sim_node.settings import SettingsError
+from sim_node.scenario import load_scenario
 from wcpg_ros.bag_export import export_minari, export_npz
 from wcpg_ros.bag_reader import BagReader, ReadOptions, Summary
 from wcpg_ros.bag_repair import reindex
-from wcpg_ros.bag_transitions import Rules
+from wcpg_ros.bag_rules import BagError, add_rules_arguments, rules_of
 from wcpg_ros.evaluate import parse_changes
+from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.json_text import json_text
 
 
 def summary_mapping(summary: Summary) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def show(summary: Summary) -> None:
             spread = facts[key]
             print(f'  {label:<14} {spread["min"]:g} to {spread["max"]:g}{unit}, mean {spread["mean"]:g}')
     for what, count in facts['oddities'].items():
-        print(f'  {count} {what}')
+        print(f'  {what}: {count}')
     for problem in facts['problems']:
         print(f'problem: {problem}')
 
@@ -78,33 +78,40 @@ def _number(count: int, what: str) -> str:
 
 def options_of(given: argparse.Namespace) -> ReadOptions:
     """How the command line asks to read."""
-    names = {}
-    for pair in given.map:
-        ours, equals, theirs = pair.partition('=')
-        if not equals:
-            raise SettingsError(f'--map {pair!r}: expected OURS=THEIRS, for instance /vehicles=/traffic')
-        names[ours] = theirs
     changes = parse_changes(given.changes)
     if given.scenario:
         load_scenario(given.scenario, given.row, changes)     # fails before anything is read
-    size = tuple(given.vehicle_size) if given.vehicle_size else None
-    rules = Rules(size, tuple(given.scene_pose), round(given.tolerance * 1e9))
-    return ReadOptions(given.scenario, given.row, changes, names, rules)
+    return ReadOptions(given.scenario, given.row, changes, rules_of(given))
 
 
 def inspect(given: argparse.Namespace) -> int:
     """Read all, say what is there."""
+    plot = _plotter(given.plot) if given.plot else None
     reader = BagReader(given.bags, options_of(given))
-    for _ in reader.episodes(progress=sys.stderr.isatty()):
-        pass
-    if given.plot:
-        from wcpg_ros.bag_plot import plot  # matplotlib is only needed here
-        plot(reader.summary, given.plot)
+    stopped = False
+    try:
+        for _ in reader.episodes(progress=sys.stderr.isatty()):
+            pass
+    except KeyboardInterrupt:
+        stopped = True
+        print('bag: stopped; what follows was read so far', file=sys.stderr)
     if given.json:
-        print(json.dumps(summary_mapping(reader.summary)))
+        print(json_text(summary_mapping(reader.summary)))
     else:
         show(reader.summary)
-    return 1 if reader.summary.problems else 0
+    if plot:
+        plot(reader.summary, given.plot)
+    return INTERRUPTED if stopped else 1 if reader.summary.problems else 0
+
+
+def _plotter(path: Path) -> Callable[[Summary, Path], None]:
+    """What draws; what is wrong with the place is said before all is read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        from wcpg_ros.bag_plot import plot
+    except ModuleNotFoundError as missing:
+        raise BagError(f"{missing}; it comes with: pip install 'wcpg_ros[pictures]'") from None
+    return plot
 
 
 def export(given: argparse.Namespace) -> int:
@@ -115,8 +122,7 @@ def export(given: argparse.Namespace) -> int:
     if given.to == 'npz':
         count = export_npz(episodes, Path(given.out))
     else:
-        limit = load_scenario(options.scenario or scenario_names()[0]).vehicle.acceleration_limit
-        count = export_minari(episodes, given.out, limit)
+        count = export_minari(episodes, given.out, options.changes)
     print(f'{given.out}: {_number(count, "transition")} of {_number(len(reader.summary.episodes), "episode")}')
     for problem in reader.summary.problems:
         print(f'bag: {problem}', file=sys.stderr)
@@ -125,7 +131,7 @@ def export(given: argparse.Namespace) -> int:
 
 def mend(given: argparse.Namespace) -> int:
     """Finish a bag whose recorder was killed, for tools that ask for that."""
-    reindex(given.bag)
+    print(*reindex(given.bag, progress=sys.stderr.isatty()), sep='\n')
     return 0
 
 
@@ -138,14 +144,9 @@ def main(args: Sequence[str] | None = None) -> int:
     reading.add_argument('bags', type=Path, nargs='+', metavar='BAG', help='bags, their files, or directories of bags')
     reading.add_argument('--scenario', help='where it drove, if the bag does not say it')
     reading.add_argument('--row', default='train', help='row of the extrapolation table, likewise')
-    reading.add_argument('--map', nargs='*', default=[], metavar='OURS=THEIRS', help='names of topics')
-    reading.add_argument('--vehicle-size', type=float, nargs=2, metavar=('LENGTH', 'WIDTH'), help='m, of everybody')
-    reading.add_argument('--scene-pose', type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=('X', 'Y', 'YAW'),
-                         help="where the scene's origin lies in the bag's map")
-    reading.add_argument('--tolerance', type=float, default=0.0, metavar='SECONDS',
-                         help="how far ego's and the others' stamps may be apart (default: 0)")
-    reading.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE', dest='changes',
+    reading.add_argument('--set', nargs='+', action='extend', default=[], metavar='NAME=VALUE', dest='changes',
                          help='change a setting of the scene, for instance layout.time=true')
+    add_rules_arguments(reading)
     looking = commands.add_parser('inspect', parents=[reading], help='what is in there')
     looking.add_argument('--json', action='store_true', help='print one JSON object')
     looking.add_argument('--plot', type=Path, metavar='FILE', help='also draw it')
@@ -160,6 +161,9 @@ def main(args: Sequence[str] | None = None) -> int:
     given = parser.parse_args(args)
     try:
         return given.run(given)
+    except KeyboardInterrupt:
+        print('bag: stopped; nothing was written', file=sys.stderr)
+        return INTERRUPTED
     except (ValueError, OSError) as error:
         print(f'bag: {error}', file=sys.stderr)
         return 2

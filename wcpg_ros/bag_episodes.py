@@ -1,34 +1,41 @@
 """From a stream of messages to episodes: which messages belong together, told by their stamps alone.
 
 Episodes are visible in the stamps (see sim_node/episode_time.py): a jump of 5 s or more begins one, and so does time
-that goes back, when a simulator was started anew. Each topic keeps its own order, but a message of one topic may come
-in later than its contemporaries of another; so an episode stays open for a while after its last message.
+that goes back, when a simulator was started anew. Where time goes on over a reset, ego jumps. Each topic keeps its own
+order, but a message of one topic may come in later than its contemporaries of another; so an episode stays open for a
+while after its last message.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from sim_node.cdr import CdrError
 from sim_node.episode_result import EpisodeResult
 from sim_node.episode_time import EPISODE_JUMP
 from wcpg_ros import bag_messages
-from wcpg_ros.bag_files import RawMessage
+from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, VEHICLES
 
 _BACKWARDS = 1_000_000_000     # ns by which a topic's stamps may go back before that counts as a new beginning
 _LINGER = 1_000_000_000        # ns of receiving time that an episode stays open after its last message
 _MOST_OPEN = 50                # episodes, however fast they follow each other
+_LEAP, _FASTEST = 10.0, 60.0   # m, m/s: who moves by more than the one and the other times the time did not drive
 
 
-@dataclass
+@dataclass(eq=False)
 class RawEpisode:
     """The messages of one episode, by stamp (ns); most stay serialized, since few are ever needed."""
 
     first: int                                                    # stamps of the first and the last state
     last: int
     heard: int                                                    # when its last message was received, ns
+    since: int | None = None                                      # ns, for one that follows another at once …
+    until: int | None = None                                      # … and for that other one
+    place: tuple[int, float, float] | None = None                 # ego's last state: stamp, x, y
     ego: dict[int, bytes] = field(default_factory=dict)
     vehicles: dict[int, bytes] = field(default_factory=dict)
     markers: list[bytes] = field(default_factory=list)
@@ -38,7 +45,29 @@ class RawEpisode:
 
     def covers(self, stamp: int) -> bool:
         """Whether a stamp belongs here."""
-        return self.first - _BACKWARDS < stamp < self.last + EPISODE_JUMP
+        return ((self.first - _BACKWARDS if self.since is None else self.since - 1) < stamp
+                < (self.last + EPISODE_JUMP if self.until is None else self.until))
+
+    def moves_to(self, stamp: int, x: float, y: float) -> bool:
+        """Note where ego is; whether it could have driven there."""
+        before, self.place = self.place, (stamp, x, y)
+        if before is None:
+            return True
+        seconds = abs(stamp - before[0]) * 1e-9
+        return not math.hypot(x - before[1], y - before[2]) > _LEAP + _FASTEST * seconds     # a NaN is no jump
+
+    def part(self, stamp: int) -> RawEpisode:
+        """End before a stamp; gives the episode that begins with it."""
+        rest = RawEpisode(stamp, max(stamp, self.last), self.heard, since=stamp, until=self.until, place=self.place)
+        parts: list[tuple[dict[int, Any], dict[int, Any]]] = [
+            (self.ego, rest.ego), (self.vehicles, rest.vehicles), (self.commands, rest.commands),
+            (self.alphas, rest.alphas)]
+        for mine, theirs in parts:
+            for late in [each for each in mine if each >= stamp]:
+                theirs[late] = mine.pop(late)
+        self.until = stamp
+        self.last = max((*self.ego, *self.vehicles), default=self.first)
+        return rest
 
 
 class Assembler:
@@ -81,7 +110,7 @@ class Assembler:
             for result in bag_messages.episode_results(message.data):
                 self._conclude(result)
         elif role == MARKERS:
-            if self._open:
+            if self._open and not self._is_over(self._open[-1]):
                 self._open[-1].markers.append(message.data)
         elif role == RISK:
             stamp, alpha = bag_messages.risk_level(message.data)
@@ -101,6 +130,9 @@ class Assembler:
             episode = RawEpisode(stamp, stamp, message.log_time)
             self._open.append(episode)
             self._place[role] = stamp, self._closed + len(self._open) - 1
+        if role == EGO and stamp not in episode.ego and not episode.moves_to(
+                stamp, *bag_messages.ego_position(message.data)):
+            episode = self._part(episode, stamp)
         states = episode.ego if role == EGO else episode.vehicles
         episode.first, episode.last = min(episode.first, stamp), max(episode.last, stamp)
         episode.heard = message.log_time
@@ -111,6 +143,16 @@ class Assembler:
         else:
             states[stamp] = message.data
 
+    def _part(self, episode: RawEpisode, stamp: int) -> RawEpisode:
+        """The episode that begins in the middle of what looked like one."""
+        self._counts['times that ego jumped'] += 1
+        place = self._open.index(episode) + 1
+        self._open.insert(place, episode.part(stamp))
+        number = self._closed + place
+        for role, (last, index) in self._place.items():
+            self._place[role] = last, index + (index >= number or role == EGO)
+        return self._open[place]
+
     def _command(self, message: RawMessage) -> None:
         stamp = bag_messages.header_stamp(message.data)
         episode = self._episode_of(COMMAND, stamp)
@@ -118,9 +160,13 @@ class Assembler:
             self._counts['commands without a state'] += 1
         elif stamp in episode.commands:
             self._counts['repeated commands'] += 1
-        else:
+        elif not self._is_over(episode):
             episode.commands[stamp] = bag_messages.acceleration(message.data)
             episode.heard = message.log_time
+
+    def _is_over(self, episode: RawEpisode) -> bool:
+        """Whether states go on where no episode does; what comes then would only fill the memory."""
+        return episode.last - episode.first > self._longest
 
     def _episode_of(self, role: str, stamp: int) -> RawEpisode | None:
         """The open episode that a topic's next message belongs to: a topic never returns to an earlier one."""

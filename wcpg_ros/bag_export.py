@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wcpg_ros.bag_files import BagError
+from sim_node.scenario import load_scenario
+from wcpg_ros.bag_rules import BagError
 from wcpg_ros.bag_transitions import RecordedEpisode, Transitions
 
 
@@ -19,6 +21,9 @@ def export_npz(episodes: Iterable[RecordedEpisode], path: Path) -> int:
     observations, actions, rewards, next_observations, terminations, truncations, steps (of 0.1 s), alphas (NaN: not
     recorded), episodes (their number), and `info`, a JSON text with scenario, seeds and outcomes by episode.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)     # what is wrong with the place is said before all is read
+    if path.is_dir():
+        raise BagError(f'{path}: a directory; name a file')
     parts: list[Transitions] = []
     numbers: list[np.ndarray] = []
     info: list[dict[str, Any]] = []
@@ -33,7 +38,6 @@ def export_npz(episodes: Iterable[RecordedEpisode], path: Path) -> int:
     def joined(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open('wb') as file:
         np.savez(file, observations=joined('observation'), actions=joined('action'), rewards=joined('reward'),
                  next_observations=joined('next_observation'), terminations=joined('done'),
@@ -42,33 +46,47 @@ def export_npz(episodes: Iterable[RecordedEpisode], path: Path) -> int:
     return len(joined('action'))
 
 
-def export_minari(episodes: Iterable[RecordedEpisode], name: str, action_bound: float) -> int:
+def export_minari(episodes: Iterable[RecordedEpisode], name: str, changes: Mapping[str, Any]) -> int:
     """A dataset in Minari's local folder ($MINARI_DATASETS_PATH); gives the number of its transitions.
 
-    Where decisions are missing an episode is given in pieces, all but the last of them truncated.
+    Where decisions are missing an episode is given in pieces, all but the last of them truncated. Actions beyond the
+    bound are what the car itself makes of them. `changes` to the scene go into the environment that the dataset names.
     """
     try:
+        import gymnasium
+        import h5py  # noqa: F401  what Minari writes with; it asks for it only then
         import minari
-        from gymnasium.spaces import Box
         from minari.data_collector import EpisodeBuffer
+        from minari.storage.datasets_root_dir import get_dataset_path
+
+        from sim_node.envs import ENVIRONMENTS
     except ImportError as missing:
         raise BagError(f"{missing}; it comes with: pip install 'wcpg_ros[minari]'") from None
+    if get_dataset_path(name).exists():
+        raise BagError(f'{get_dataset_path(name)}: exists already; choose another name, or remove it')
     buffers: list[Any] = []
+    scenes: set[str] = set()
     for episode in episodes:
+        bound = load_scenario(episode.scenario).vehicle.acceleration_limit
+        scenes.add(episode.scenario)
         for piece in pieces(episode.transitions):
             buffers.append(EpisodeBuffer(
                 id=len(buffers), seed=episode.seed,
                 observations=np.concatenate([piece.observation, piece.next_observation[-1:]]),
-                actions=piece.action[:, None], rewards=piece.reward.tolist(), terminations=piece.done.tolist(),
-                truncations=piece.truncated.tolist()))
+                actions=piece.action[:, None].clip(-bound, bound), rewards=piece.reward.tolist(),
+                terminations=piece.done.tolist(), truncations=piece.truncated.tolist()))
     if not buffers:
         raise BagError('no transition in there; look with `bag inspect`')
-    size = buffers[0].observations.shape[1]
+    environments = [each for each, scene in ENVIRONMENTS.items() if scenes == {scene}]
+    if not environments:
+        raise BagError(f'{", ".join(sorted(scenes))}: a dataset is of one scene, and of one that comes with wcpg_ros')
+    environment = gymnasium.make(environments[0], changes=dict(changes))
     try:
-        minari.create_dataset_from_buffers(
-            name, buffers, observation_space=Box(-np.inf, np.inf, (size,), np.float32),
-            action_space=Box(-action_bound, action_bound, (1,), np.float32), algorithm_name='recorded drives',
-            description='Recorded drives: one decision of 0.4 s per step, actions in m/s².')
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)     # Minari would like an author and a permalink
+            minari.create_dataset_from_buffers(
+                name, buffers, env=environment, eval_env=environment, algorithm_name='recorded drives',
+                description='Recorded drives: one decision of 0.4 s per step, actions in m/s².')
     except ValueError as error:
         raise BagError(f'{name}: {error}') from None
     return sum(len(buffer.rewards) for buffer in buffers)

@@ -32,6 +32,16 @@ def ego_state(data: bytes) -> np.ndarray:
     return _states(read_odometry(data))[0]
 
 
+def ego_position(data: bytes) -> tuple[float, float]:
+    """x and y from a nav_msgs/Odometry, and nothing else of it."""
+    reader = Reader(data)
+    reader.stamp()
+    reader.skip_string()
+    reader.skip_string()
+    x, y = reader.float64s(1, 2)[0].tolist()
+    return x, y
+
+
 def vehicle_states(data: bytes) -> tuple[list[str], np.ndarray]:
     """Names, and x, y, heading, speed in a row each, from a sensor_msgs/MultiDOFJointState."""
     reading = read_vehicles(data)
@@ -102,7 +112,7 @@ def box_sizes(data: bytes) -> dict[tuple[str, int], tuple[float, float]]:
         namespace = reader.string()
         number, kind, action = reader.int32s(3)
         length, width = reader.float64s(1, 10)[0, 7:9].tolist()
-        if kind == CUBE and action == ADD:
+        if kind == CUBE and action == ADD and length > 0.0 and width > 0.0:
             sizes[namespace, number] = (length, width)
         reader.skip(4 * 4 + 8 + 1, 4)                    # colour, lifetime, locked
         for size, alignment in ((24, 8), (16, 4)):       # points, colours

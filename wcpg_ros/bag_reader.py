@@ -21,9 +21,11 @@ from sim_node.episode_time import STEP_NANOSECONDS
 from sim_node.scenario import Scenario, load_scenario, scenario_names
 from sim_node.settings import SettingsError
 from wcpg_ros.bag_episodes import Assembler, RawEpisode
-from wcpg_ros.bag_files import BagError, FileReport, RawMessage, find_bags, read_file
+from wcpg_ros.bag_files import find_bags, read_file
+from wcpg_ros.bag_rules import BagError, Rules
+from wcpg_ros.bag_storage import FileReport, RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, TYPES, VEHICLES
-from wcpg_ros.bag_transitions import UNKNOWN, EpisodeReader, RecordedEpisode, Rules
+from wcpg_ros.bag_transitions import UNKNOWN, EpisodeReader, RecordedEpisode
 from wcpg_ros.bag_writer import Topic
 
 NEEDED = (EGO, VEHICLES, COMMAND)
@@ -38,7 +40,6 @@ class ReadOptions:
     scenario: str | None = None                              # None: as the bags themselves say
     row: str = 'train'
     changes: Mapping[str, Any] = field(default_factory=dict)   # to the scenario: `layout.time: true`
-    names: Mapping[str, str] = field(default_factory=dict)     # our topic: the bag's name for it
     rules: Rules = field(default_factory=Rules)
 
 
@@ -88,12 +89,12 @@ class BagReader:
     def __init__(self, paths: Iterable[Path], options: ReadOptions | None = None) -> None:
         self._bags = [bag for path in paths for bag in find_bags(path)]
         self._options = options or ReadOptions()
-        unknown = set(self._options.names) - set(TYPES)
+        unknown = set(self._options.rules.names) - set(TYPES)
         if unknown:
             raise BagError(f'{", ".join(sorted(unknown))}: not a topic of ours; map one of {", ".join(USED)}')
-        self._roles = {self._options.names.get(name, name): name for name in USED}
+        self._roles = {self._options.rules.names.get(name, name): name for name in USED}
         if self._options.rules.vehicle_size is not None:
-            del self._roles[self._options.names.get(MARKERS, MARKERS)]
+            del self._roles[self._options.rules.names.get(MARKERS, MARKERS)]
         self._scenarios: dict[tuple[str, str], Scenario] = {}     # by name and row
         self._last_scenario: str | None = None
         self.summary = Summary()
@@ -111,14 +112,14 @@ class BagReader:
         reports = [FileReport(path) for path in files]
         reader = EpisodeReader(self._options.rules, summary.counts)
         assembler = Assembler(self._longest(), summary.counts)
-        results_topic = self._options.names.get(EPISODE, EPISODE)
+        results_topic = self._options.rules.names.get(EPISODE, EPISODE)
 
         def known(raws: Iterable[RawEpisode]) -> Iterator[RecordedEpisode]:
             for raw in raws:
                 reader.results_expected = any(results_topic in report.topics for report in reports)
-                scenario = self._scenario(raw)
+                scenario = self._scenario(raw, files[0].parent)
                 if scenario is None:
-                    summary.counts['episodes of an unknown scenario'] += 1
+                    summary.counts['episodes of an unknown scenario (--scenario)'] += 1
                     summary.episodes.append(EpisodeRow(UNKNOWN, 0.0, (raw.last - raw.first) * 1e-9, 0, 0, None))
                     continue
                 episode = reader.read(raw, scenario)
@@ -130,9 +131,11 @@ class BagReader:
                 if over := assembler.take(self._roles[message.topic], message):
                     yield from known(over)
             yield from known(assembler.finish())
+            self._add_missing(reports)
         except BagError as error:
             summary.problems.append(str(error))
-        self._sum_up(files, reports)
+        finally:     # also when nobody wants to read on
+            self._sum_up(reports)
 
     def _messages(self, reports: list[FileReport], bar: Any) -> Iterator[RawMessage]:
         for report in reports:
@@ -144,27 +147,32 @@ class BagReader:
                 return role is not None
             yield from read_file(report.path, wanted, report, bar.update)
 
-    def _sum_up(self, files: list[Path], reports: list[FileReport]) -> None:
+    def _add_missing(self, reports: list[FileReport]) -> None:
+        bag, present = reports[0].path.parent, {name for report in reports for name in report.topics}
+        if not present:
+            if not any(report.problems for report in reports):
+                self.summary.problems.append(f'{bag}: nothing in it, not even a topic')
+            return
+        for name in NEEDED:
+            actual = self._options.rules.names.get(name, name)
+            if actual not in present:
+                self.summary.problems.append(
+                    f'{bag}: no {actual} in it; there is {", ".join(sorted(present))}. Is it one of '
+                    f'them? --map {name}=NAME')
+
+    def _sum_up(self, reports: list[FileReport]) -> None:
         summary = self.summary
-        present: set[str] = set()
         for report in reports:
             summary.files += 1
             summary.unfinished += report.unfinished
             summary.problems += report.problems
             for topic in report.topics.values():
-                present.add(topic.name)
                 summary.topics.setdefault(topic.name, Topic(topic.name, topic.type)).count += topic.count
         starts = [report.start for report in reports if report.start is not None]
         if starts:
             summary.seconds += (max(report.end for report in reports) - min(starts)) * 1e-9
-        for name in NEEDED:
-            actual = self._options.names.get(name, name)
-            if actual not in present:
-                summary.problems.append(f'{files[0].parent}: no {actual} in it; there is '
-                                        f'{", ".join(sorted(present)) or "nothing"}. Is it one of them? '
-                                        f'--map {name}=NAME')
 
-    def _scenario(self, raw: RawEpisode) -> Scenario | None:
+    def _scenario(self, raw: RawEpisode, bag: Path) -> Scenario | None:
         options, result = self._options, raw.result
         name = options.scenario or (result.scenario if result else self._last_scenario)
         if name is None:
@@ -172,9 +180,9 @@ class BagReader:
         try:
             scenario = self._load(name, result.row if result else options.row)
         except SettingsError as error:
-            raise BagError(f'the bag was driven in another scene: {error} (--scenario)') from None
+            raise BagError(f'{bag}: driven in another scene: {error} (--scenario)') from None
         if result is not None and result.scenario != scenario.name:
-            raise BagError(f'the bag was driven in {result.scenario}, not in {scenario.name}: it is refused')
+            raise BagError(f'{bag}: driven in {result.scenario}, not in {scenario.name}: it is refused')
         self._last_scenario = name
         return scenario
 

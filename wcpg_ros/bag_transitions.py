@@ -23,7 +23,8 @@ from sim_node.state import OUTCOMES, RUNNING
 from wcpg_ros import bag_messages
 from wcpg_ros.bag_episodes import RawEpisode
 from wcpg_ros.bag_judge import JudgedState, Sizes, judge
-from wcpg_ros.conversions import in_scene
+from wcpg_ros.bag_rules import Rules
+from wcpg_ros.conversions import NANOSECONDS, in_scene
 
 UNKNOWN, CUT = 'unknown', 'cut'     # outcomes of episodes whose end nobody can tell, or is not in the bag
 TERMINAL = OUTCOMES[1:]
@@ -63,15 +64,6 @@ class RecordedEpisode:
     transitions: Transitions
 
 
-@dataclass(frozen=True)
-class Rules:
-    """How to read states that are not exactly ours."""
-
-    vehicle_size: tuple[float, float] | None = None           # m; None: from the markers
-    scene_pose: tuple[float, float, float] = (0.0, 0.0, 0.0)  # where the scene's origin lies in the map: x, y, yaw
-    tolerance: int = 0                                        # ns between ego's and the others' stamps at most
-
-
 @dataclass
 class _Course:
     """What is known of an episode beside its states."""
@@ -106,15 +98,17 @@ class EpisodeReader:
     def _join(self, raw: RawEpisode) -> dict[int, int]:
         """The stamps of ego's states, each with the stamp of the others' state that belongs to it."""
         joined = {stamp: stamp for stamp in raw.ego if stamp in raw.vehicles}
-        if self.rules.tolerance and raw.vehicles:
+        tolerance = round(self.rules.tolerance * NANOSECONDS)
+        if tolerance and raw.vehicles:
             theirs = np.array(sorted(raw.vehicles))
             for stamp in raw.ego:
                 nearest = int(theirs[np.abs(theirs - stamp).argmin()])
-                if stamp not in joined and abs(nearest - stamp) <= self.rules.tolerance:
+                if stamp not in joined and abs(nearest - stamp) <= tolerance:
                     joined[stamp] = nearest
-        self.counts['states of which a part is missing'] += len(raw.ego) - len(joined)
-        self.counts['states of which a part is missing'] += len(raw.vehicles.keys() - set(joined.values())) * (
-            not self.rules.tolerance)
+        alone = len(raw.ego) - len(joined)
+        if not tolerance:
+            alone += len(raw.vehicles.keys() - joined.keys())
+        self.counts['states of which a part is missing (--tolerance)'] += alone
         return dict(sorted(joined.items()))
 
     def _course(self, raw: RawEpisode, scenario: Scenario, states: dict[int, int]) -> _Course | None:
@@ -135,7 +129,10 @@ class EpisodeReader:
     def _judged(self, raw: RawEpisode, scenario: Scenario, states: dict[int, int], start: int) -> _Course:
         if self.rules.vehicle_size is None:
             for data in raw.markers:
-                self.sizes |= bag_messages.box_sizes(data)
+                try:
+                    self.sizes |= bag_messages.box_sizes(data)
+                except CdrError:
+                    self.counts['malformed messages'] += 1
         sizes = Sizes(self.rules.vehicle_size, self.sizes)
         if not sizes.known():
             self.counts['episodes whose end needs --vehicle-size'] += 1

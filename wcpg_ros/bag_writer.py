@@ -6,6 +6,7 @@ libraries read what it writes.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import sqlite3
@@ -142,6 +143,7 @@ class McapStorage:
 
     def __init__(self, path: Path) -> None:
         self._stream = path.open('wb')
+        fcntl.flock(self._stream, fcntl.LOCK_EX)     # says that somebody is at work here
         # Uncompressed and with the summary at the end, as rosbag2 writes by default.
         self._writer = Writer(self._stream, compression=CompressionType.NONE)
         self._writer.start(profile='ros2', library='wcpg_ros')

@@ -134,14 +134,16 @@ def prepare(scenario: str, row: str, controller: str, alpha: float | None = None
     if isinstance(source, Baseline) and alpha is not None:
         raise SettingsError(f'alpha: {controller} is a baseline ({source.info.algorithm}), it has no dial')
     layout = source.info.layout
-    scene = load_scenario(scenario, row, {'layout.vehicles': layout.vehicles, 'layout.time': layout.time, **changes})
+    scene = load_scenario(scenario, row, {**layout.changes(), **changes})
     if source.info.scenario != scene.name:
         raise SettingsError(f'{controller}: trained for {source.info.scenario}, not for {scene.name}')
     if scene.layout != layout:
         raise SettingsError(f'{controller}: sees {layout}, but the settings ask for {scene.layout}')
     if isinstance(source, Baseline):
         return scene, Trained(source)
-    return scene, (Greedy if kind == 'greedy' else Model)(source, 1.0 if alpha is None else alpha)
+    alpha = 1.0 if alpha is None else alpha
+    source.act(np.zeros(layout.size, np.float32), alpha)     # one it was not trained for is refused here
+    return scene, (Greedy if kind == 'greedy' else Model)(source, alpha)
 
 
 def _load(path: Path) -> Baseline | Policy:

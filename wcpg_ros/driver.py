@@ -27,8 +27,8 @@ class Driver:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.scenario = policy.info.scenario
-        self._geometry = build_geometry(load_scenario(self.scenario))
         self._layout = policy.info.layout
+        self._geometry = build_geometry(load_scenario(self.scenario, changes=self._layout.changes()))
         self._observation = np.zeros(self._layout.size, np.float32)
         self._period = policy.info.action_repeat * STEP_NANOSECONDS
         self._start = 0

@@ -7,20 +7,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sim_node.scenario import scenario_names
-from sim_node.settings import SettingsError
+from sim_node.settings import SettingsError, read_yaml
 from wcpg_ros.controllers import CHOICES
 from wcpg_ros.episode_store import Drive, collect
 from wcpg_ros.episodes import check_rows_file, summary, write_rows
+from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend
+from wcpg_ros.json_text import json_text
 
 
 def add_scene_arguments(parser: argparse.ArgumentParser, alpha: Callable[[str], Any] = float,
@@ -42,7 +41,7 @@ def parse_changes(pairs: Sequence[str]) -> dict[str, object]:
         name, equals, value = pair.partition('=')
         if not equals:
             raise SettingsError(f'--set {pair!r}: expected NAME=VALUE')
-        changes[name] = yaml.safe_load(value)
+        changes[name] = read_yaml(value, f'--set {name}')
     return changes
 
 
@@ -71,9 +70,12 @@ def main(args: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f'evaluate: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print('evaluate: stopped', file=sys.stderr)
+        return INTERRUPTED
     result = summary(rows)
     if given.json:
-        print(json.dumps(result))
+        print(json_text(result))
     else:
         print(f'{scenario.title}, row {scenario.row}, {given.controller}: {result["n"]} episodes of seed {given.seed}')
         for name in ('collisions', 'successes', 'timeouts'):

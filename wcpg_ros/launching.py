@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -14,6 +16,7 @@ from wcpg_ros.domain import ros2_command
 PACKAGE = 'wcpg_ros'
 RECORDED = ('/clock', '/ego/odometry', '/vehicles', '/vehicles/markers', '/ego/acceleration_command', '/wcpg/risk',
             '/sim/episode', '/diagnostics')
+STORAGES = ('mcap', 'sqlite3')
 SLOW_TIMEOUT = 10.0      # s of silence that are still fine where a step waits for its command
 REAL_TIMEOUT = 0.5       # s, at real time
 SHORTEST_TIMEOUT = 0.2   # s, however fast the simulation runs
@@ -30,7 +33,8 @@ def scene_launch(scenario: str) -> LaunchDescription:
         'speed_factor': ('1.0', 'how much faster than real time; 0: as fast as it goes'),
         'lockstep': ('false', 'the simulator waits for the command that answers each state'),
         'episodes': ('0', 'end after this many episodes with a summary; 0: never'),
-        'record': ('', 'record everything into this rosbag2 directory; the recorder may join a second late'),
+        'record': ('', 'record everything into this rosbag2 directory, from the first state on'),
+        'storage': ('mcap', 'how to record: mcap or sqlite3'),
         'rviz': ('false', 'show the scene in RViz (needs a ROS 2 distribution)'),
         'keep_going': ('false', 'go on when the policy dies; the simulator then brakes by itself'),
         'scene_pose': ('[0.0, 0.0, 0.0]', "where the scene's origin lies in the map: [x, y, yaw]"),
@@ -46,6 +50,17 @@ def silence_allowed(speed_factor: float, lockstep: bool) -> float:
     if lockstep or speed_factor == 0.0:
         return SLOW_TIMEOUT
     return max(REAL_TIMEOUT / speed_factor, SHORTEST_TIMEOUT)
+
+
+def _end_with(who: str) -> Callable[[ProcessExited, LaunchContext], Shutdown | None]:
+    """What to do when a process ends: end the launch too, and as a failure if it has died."""
+    def react(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
+        if context.is_shutdown:
+            return None
+        if event.returncode:
+            raise RuntimeError(f'{who} has died with exit code {event.returncode}; its last words are above')
+        return Shutdown(reason=f'{who} has ended')
+    return react
 
 
 def _start(context: LaunchContext, scenario: str) -> list[Any]:
@@ -80,17 +95,19 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
                  'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
                  'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
                  'await_recorder': bool(given('record'))}],
-             on_exit=Shutdown(reason='the simulator has ended')),
+             on_exit=_end_with('the simulator')),
         Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
              parameters=[given('params_file'), {
                  'alpha': number('alpha', float), 'model': given('model'), 'scene_pose': pose('scene_pose'),
                  'stale_after': silence, 'use_sim_time': True}],
-             on_exit=None if switched_on('keep_going') else Shutdown(reason='the policy has ended')),
+             on_exit=None if switched_on('keep_going') else _end_with('the policy')),
     ]
+    if given('storage') not in STORAGES:
+        raise RuntimeError(f"launch argument storage: expected {' or '.join(STORAGES)}, got '{given('storage')}'")
     if given('record'):
-        actions.append(ExecuteProcess(cmd=[ros2_command(), 'bag', 'record', '-o', given('record'), '--topics',
-                                           *RECORDED], output='screen',
-                                      on_exit=Shutdown(reason='the recorder has ended')))
+        command = ['bag', 'record', '-o', given('record'), '-s', given('storage'), '--topics', *RECORDED]
+        actions.append(ExecuteProcess(cmd=[ros2_command(), *command], output='screen',
+                                      on_exit=_end_with('the recorder')))
     if switched_on('rviz'):
         layout = PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', 'scene.rviz'])
         actions.append(Node(package='rviz2', executable='rviz2', arguments=['-d', layout]))

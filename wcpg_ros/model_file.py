@@ -28,7 +28,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from sim_node.observation import VERSION as LAYOUT_VERSION
+from sim_node.observation import VERSIONS as LAYOUT_VERSIONS
 from sim_node.observation import Layout
 from wcpg_ros.risk import risk_measure
 
@@ -91,8 +91,8 @@ class ModelInfo:
                 raise ModelError(f'{field.name} = {value!r} is not a finite number')
         for holds, name, rule in (
             (self.scenario, 'scenario', 'must be named'),
-            (self.layout_version == LAYOUT_VERSION, 'layout_version',
-             f'is another observation layout, this software speaks {LAYOUT_VERSION}'),
+            (self.layout_version in LAYOUT_VERSIONS, 'layout_version',
+             f'is another observation layout, this software speaks {LAYOUT_VERSIONS}'),
             (self.vehicles > 0, 'vehicles', 'must be > 0'),
             (self.observation_size == self.layout.size, 'observation_size', f'does not fit {self.layout}'),
             (self.normaliser_clip > 0.0, 'normaliser_clip', 'must be > 0'),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +18,19 @@ from tqdm import tqdm
 
 from sim_node.scenario import load_scenario
 from sim_node.state import OUTCOMES
-from wcpg_ros.bag_files import BagError
 from wcpg_ros.bag_reader import BagReader, ReadOptions
+from wcpg_ros.bag_rules import BagError, Rules
 from wcpg_ros.bag_transitions import Transitions
+from wcpg_ros.interrupts import interrupts
 from wcpg_ros.replay import Replay
 from wcpg_ros.run_directory import RunConfig
-from wcpg_ros.trainer import Trainer, interrupts
+from wcpg_ros.trainer import Trainer
 from wcpg_ros.training_log import TrainingLog
 
 
-def scenario_of(bags: Iterable[Path]) -> str:
+def scenario_of(bags: Iterable[Path], rules: Rules) -> str:
     """The scene that bags were driven in, as they themselves say."""
-    reader = BagReader(bags)
+    reader = BagReader(bags, ReadOptions(rules=rules))
     for episode in reader.episodes():
         return episode.scenario
     problems = [*reader.summary.problems, 'no bag says which scenario it was driven in: give --scenario']
@@ -41,10 +42,13 @@ def learn(trainer: Trainer, position: int = 0) -> bool:
     offline, updates = trainer.config.recipe.offline, trainer.learner.updates
     if updates >= offline.updates:
         return True
-    if not trainer.replay.size:
-        fill(trainer.replay, trainer.config, progress=position == 0 and sys.stderr.isatty())
-        trainer.normaliser.update(trainer.replay.rows[:trainer.replay.size, :trainer.replay.observation_size])
     stop: list[bool] = []
+    if not trainer.replay.size:
+        with interrupts(lambda: stop.append(True)):
+            fill(trainer.replay, trainer.config, position == 0 and sys.stderr.isatty(), lambda: bool(stop))
+        if stop:
+            return False     # without a checkpoint: resumed, it reads again
+        trainer.normaliser.update(trainer.replay.rows[:trainer.replay.size, :trainer.replay.observation_size])
     log = TrainingLog(trainer.run_directory, trainer.log_rows)
     bar = tqdm(total=offline.updates, initial=updates, position=position, unit='update',
                desc=f'{trainer.config.scenario} seed {trainer.config.seed}, offline')
@@ -63,20 +67,23 @@ def learn(trainer: Trainer, position: int = 0) -> bool:
     return not stop
 
 
-def fill(replay: Replay, config: RunConfig, progress: bool = False) -> None:
+def fill(replay: Replay, config: RunConfig, progress: bool = False,
+         asked_to_stop: Callable[[], bool] = lambda: False) -> None:
     """Read a run's bags into replay; what is wrong with them is said on stderr."""
     world, learning = config.recipe.world, config.recipe.learning
     bound = load_scenario(config.scenario, world.row, world.changes).vehicle.acceleration_limit
-    reader = BagReader(map(Path, config.bags), ReadOptions(config.scenario, world.row, world.changes))
+    reader = BagReader(map(Path, config.bags), ReadOptions(config.scenario, world.row, world.changes, config.rules))
     for episode in reader.episodes(progress):
         add(replay, episode.transitions, episode.outcome, learning.gamma, learning.n_step, bound)
         if not config.recipe.alpha.relabel and np.isnan(episode.transitions.alpha).any():
             raise BagError('the bags do not say at which alpha they were driven: set alpha.relabel to true')
+        if asked_to_stop():
+            return
     summary = reader.summary
     for problem in summary.problems:
         print(f'train: {problem}', file=sys.stderr)
     for what, count in summary.oddities().items():
-        print(f'train: {count} {what}', file=sys.stderr)
+        print(f'train: {what}: {count}', file=sys.stderr)
     if replay.size < 1:
         raise BagError(f'{", ".join(config.bags)}: no transition in there; look with `bag inspect`')
     if summary.transitions > replay.capacity:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +72,9 @@ class PolicyNode(Node):
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_SECONDS, self._watch, clock=steady)
         self.create_timer(1.0, self._report, clock=steady)
+
+    def begin(self) -> None:
+        """Say what drives."""
         self.get_logger().info(f'driving {self._driver.scenario} with {self._values["model"]} at alpha '
                                f'{self._values["alpha"]:g}')
 
@@ -188,7 +190,3 @@ class PolicyNode(Node):
 def main(args: list[str] | None = None) -> int:
     """Run the policy until it is told to stop."""
     return run('wcpg', PolicyNode, args)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -10,10 +10,11 @@ simulated time, so that `ros2 bag play` plays them at their own pace.
 from __future__ import annotations
 
 import argparse
+import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,10 +32,10 @@ from wcpg_ros.bag_writer import SUFFIXES, BagWriter
 from wcpg_ros.controllers import Controller, Model, prepare
 from wcpg_ros.conversions import risk_message
 from wcpg_ros.evaluate import add_scene_arguments, parse_changes
+from wcpg_ros.interrupts import INTERRUPTED, interrupts
 
 FRAME, BASE_FRAME = 'map', 'base_link'
 RANDOM = 'random'
-INTERRUPTED = 130     # the exit code of a shell's Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -103,16 +104,16 @@ class DriveWriter:
 
 
 def record(source: Source, bag: BagWriter, episodes: int, seed: int, with_markers: bool = True,
-           progress: bool = False) -> list[EpisodeResult]:
-    """Drive episodes of a seed into a bag, one after the other."""
-    if episodes < 1:
-        raise SettingsError(f'episodes: expected at least 1, got {episodes}')
+           progress: bool = False, asked_to_stop: Callable[[], bool] = lambda: False) -> list[EpisodeResult]:
+    """Drive episodes of a seed into a bag, one after the other; asked to stop, it ends with the one under way."""
     episode = Episode(source.scenario)
     writer = DriveWriter(bag, isinstance(source.controller, Model), with_markers)
     results = []
     for index in tqdm(range(episodes), unit='episode', disable=not progress, leave=False):
         episode.begin(episode_seed(seed, index))
         results.append(writer.drive(episode, source.for_episode(episode.seed)))
+        if asked_to_stop():
+            break
     return results
 
 
@@ -138,14 +139,17 @@ def main(args: Sequence[str] | None = None) -> int:
                                        None if random_alpha else given.alpha, parse_changes(given.changes))
         if random_alpha and not isinstance(controller, Model):
             raise SettingsError(f'alpha: {given.controller!r} has no dial, only model files do')
+        if given.episodes < 1:
+            raise SettingsError(f'episodes: expected at least 1, got {given.episodes}')
         started = time.perf_counter()
-        with BagWriter(given.out, given.storage) as bag:
+        stop: list[bool] = []
+        with interrupts(lambda: stop.append(True)), BagWriter(given.out, given.storage) as bag:
             results = record(Source(scenario, controller, random_alpha), bag, given.episodes, given.seed,
-                             not given.without_markers, progress=sys.stderr.isatty())
-    except KeyboardInterrupt:
-        print(f'record: stopped; {given.out} holds what was driven so far', file=sys.stderr)
+                             not given.without_markers, sys.stderr.isatty(), lambda: bool(stop))
+    except KeyboardInterrupt:     # before the first episode, or for the second time
+        print('record: stopped', file=sys.stderr)
         return INTERRUPTED
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, sqlite3.Error) as error:
         print(f'record: {error}', file=sys.stderr)
         return 2
     seconds = time.perf_counter() - started
@@ -153,6 +157,9 @@ def main(args: Sequence[str] | None = None) -> int:
     counts = Counter(result.outcome for result in results)
     print(f'{given.out}: {len(results)} episodes ({", ".join(f"{n} {name}" for name, n in sorted(counts.items()))}), '
           f'{driven:.0f} s driven in {seconds:.1f} s, {driven / seconds:.0f} times real time')
+    if stop:
+        print(f'record: stopped after {len(results)} of {given.episodes} episodes; the bag is whole', file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 

@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ import yaml
 from numpy.typing import NDArray
 
 from sim_node.settings import SettingsError, from_mapping
+from wcpg_ros.bag_rules import Rules
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.settings import Recipe, to_mapping
 
@@ -39,7 +41,8 @@ class RunConfig:
     seed: int
     episodes: int                  # driven in the simulator …
     recipe: Recipe
-    bags: tuple[str, ...] = ()     # learnt from before
+    bags: tuple[str, ...] = ()     # learnt from before …
+    rules: Rules = field(default_factory=Rules)     # … and how they are read
     decisions: int = 0             # … or so many decisions, if not 0
 
 
@@ -76,6 +79,13 @@ class RunDirectory:
         except (SettingsError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise RunError(f'{run.config_file}: {error}') from None
         return run, config
+
+    def discard(self) -> None:
+        """Remove a run that has come to nothing yet; one with a checkpoint stays."""
+        if not self.checkpoint.exists():
+            self.config_file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):     # something else is in there
+                self.path.rmdir()
 
     def save(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         """Write the checkpoint, atomically: whoever is interrupted keeps the one before."""

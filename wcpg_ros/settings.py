@@ -7,33 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-from sim_node.settings import SettingsError, check, from_mapping
+from sim_node.settings import Group, SettingsError, bounded, check, from_mapping, read_yaml
 from wcpg_ros.risk import risk_measure
-
-
-def bounded(default: Any, interval: str) -> Any:
-    """A number's default and the interval it must lie in, as in `(0, 1]`."""
-    return field(default=default, metadata={'interval': interval})
-
-
-class Group:
-    """A group of settings, whose numbers are checked against their intervals."""
-
-    def __post_init__(self) -> None:
-        group = type(self).__name__.removesuffix('Settings').lower()
-        for item in dataclasses.fields(self):   # type: ignore[arg-type]
-            interval, value = item.metadata.get('interval'), getattr(self, item.name)
-            for number in value if isinstance(value, tuple) else (value,):
-                check(interval is None or _within(number, interval), f'{group}.{item.name}',
-                      f'expected within {interval}, got {number}')
-
-
-def _within(number: float, interval: str) -> bool:
-    low, high = (float(end) for end in interval[1:-1].split(','))
-    return (low <= number if interval[0] == '[' else low < number) and (
-        number <= high if interval[-1] == ']' else number < high)
 
 
 @dataclass(frozen=True)
@@ -79,8 +54,8 @@ class CriticSettings(Group):
         check(self.return_range[0] < self.return_range[1], 'critic.return_range',
               f'expected the lower end first, got {list(self.return_range)}')
         reason = REFUSED_PAIRS.get((self.variance_target, self.variance_loss)) if self.kind == 'gaussian' else None
-        check(reason is None, 'critic', f'variance_target {self.variance_target} with variance_loss '
-                                        f'{self.variance_loss} does not work: {reason}')
+        check(reason is None, 'variance_target', f'{self.variance_target} with variance_loss {self.variance_loss} '
+                                                 f'does not work: {reason}')
 
 
 @dataclass(frozen=True)
@@ -98,7 +73,7 @@ class ActorSettings(Group):
         try:
             risk_measure(self.risk)
         except ValueError as error:
-            raise SettingsError(f'actor.risk: {error}') from None
+            raise SettingsError(f'risk: {error}') from None
 
 
 @dataclass(frozen=True)
@@ -112,8 +87,8 @@ class AlphaSettings(Group):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(self.minimum <= self.maximum, 'alpha.minimum', f'expected at most the maximum, {self.maximum:g}, '
-                                                             f'got {self.minimum:g}')
+        check(self.minimum <= self.maximum, 'minimum', f'expected at most the maximum, {self.maximum:g}, '
+                                                       f'got {self.minimum:g}')
 
 
 @dataclass(frozen=True)
@@ -167,7 +142,7 @@ class ValidationSettings(Group):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(bool(self.alphas), 'validation.alphas', 'expected at least one level')
+        check(bool(self.alphas), 'alphas', 'expected at least one level')
 
 
 @dataclass(frozen=True)
@@ -201,9 +176,9 @@ def load_recipe(path: Path | str) -> Recipe:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(f'cannot be read as YAML: {error}') from None
+        content = read_yaml(path.read_text(), 'recipe') or {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f'cannot be read: {error}') from None
     check(isinstance(content, dict), 'recipe', f'expected settings (key: value), got {content!r}')
     if 'base' not in content:
         return content

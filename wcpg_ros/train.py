@@ -19,19 +19,18 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sim_node.batch import Batch
 from sim_node.scenario import load_scenario
 from sim_node.settings import SettingsError, replaced
-from wcpg_ros import offline
-from wcpg_ros.bag_files import BagError
+from wcpg_ros.bag_rules import BagError, Rules, add_rules_arguments, rules_of
 from wcpg_ros.evaluate import parse_changes
+from wcpg_ros.interrupts import INTERRUPTED, interrupts
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import load_recipe
-from wcpg_ros.trainer import Trainer, interrupts
-
-INTERRUPTED = 130   # the exit code of a shell's Ctrl-C
+from wcpg_ros.trainer import Trainer
 
 
 def main(args: list[str] | None = None) -> int:
@@ -39,7 +38,7 @@ def main(args: list[str] | None = None) -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
     parser.add_argument('--config', type=Path, help='the recipe, a YAML file')
-    parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE',
+    parser.add_argument('--set', nargs='*', action='extend', default=[], metavar='NAME=VALUE',
                         help='change a setting of the recipe, for instance learning.gamma=0.98')
     parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
     parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
@@ -49,11 +48,12 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument('--then-sim', type=int, metavar='EPISODES', help='after the bags, go on in the simulator')
     parser.add_argument('--out', type=Path, help='directory to make')
     parser.add_argument('--resume', type=Path, metavar='DIRECTORY', help='continue the run, or the runs, in there')
+    add_rules_arguments(parser)
     options = parser.parse_args(args)
     try:
         runs = _resumed(parser, options) if options.resume else _created(parser, options)
         finished = _run_all(runs)
-    except (SettingsError, RunError, NotFiniteError, BagError) as error:
+    except (SettingsError, RunError, NotFiniteError, BagError, OSError) as error:
         print(f'train: {error}', file=sys.stderr)
         return 2
     for run, ended in zip(runs, finished, strict=True):
@@ -63,13 +63,14 @@ def main(args: list[str] | None = None) -> int:
 
 def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
     bags = tuple(str(path.resolve()) for path in options.from_bag or ())
+    rules = rules_of(options)
     if bags:
-        options.scenario = options.scenario or offline.scenario_of(options.from_bag)
+        options.scenario = options.scenario or _offline().scenario_of(options.from_bag, rules)
         options.out = options.out or Path('runs', options.from_bag[0].resolve().name)
         if options.episodes is not None or options.decisions is not None:
             parser.error('--episodes and --decisions count driven ones: with --from-bag say --then-sim')
-    elif options.then_sim is not None:
-        parser.error('--then-sim goes with --from-bag')
+    elif options.then_sim is not None or rules != Rules():
+        parser.error('--then-sim, --map, --vehicle-size, --scene-pose and --tolerance go with --from-bag')
     for name in ('scenario', 'config', 'out'):
         if getattr(options, name) is None:
             parser.error(f'--{name} is needed (or --resume)')
@@ -87,14 +88,15 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
     runs = []
     for seed in seeds:
         path = options.out / f'seed{seed}' if options.seeds else options.out
-        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe, bags, decisions))
+        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe, bags, rules, decisions))
         runs.append(path)
     return runs
 
 
 def _resumed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
-    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'decisions', 'from_bag', 'then_sim', 'out', 'set'):
-        if getattr(options, name) not in (None, []):
+    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'decisions', 'from_bag', 'then_sim', 'out', 'set',
+                 'map', 'vehicle_size', 'scene_pose', 'tolerance'):
+        if getattr(options, name) != parser.get_default(name):
             parser.error(f'--resume continues the run as it was begun: it takes no --{name.replace("_", "-")}')
     if (options.resume / 'config.yaml').exists():
         return [options.resume]
@@ -133,9 +135,22 @@ def _train_each(runs: list[Path], position: int) -> dict[Path, bool]:
 def train(path: Path, position: int = 0) -> bool:
     """Begin or continue one run; whether it reached its end."""
     trainer = make_trainer(path)
-    if trainer.config.bags and not offline.learn(trainer, position):
-        return False
-    return trainer.run(position=position)
+    try:
+        if trainer.config.bags and not _offline().learn(trainer, position):
+            return False
+    except BagError:
+        trainer.run_directory.discard()     # so that the same command works once the bags are right
+        raise
+    return not trainer.config.episodes or trainer.run(position=position)
+
+
+def _offline() -> Any:
+    """The module that reads bags; training in the simulator does without the libraries it needs."""
+    try:
+        from wcpg_ros import offline
+    except ModuleNotFoundError as missing:
+        raise BagError(f"{missing}; it comes with: pip install 'wcpg_ros[bags]'") from None
+    return offline
 
 
 def make_trainer(path: Path) -> Trainer:

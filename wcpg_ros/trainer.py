@@ -7,12 +7,9 @@ had otherwise.
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.metadata import version
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,7 @@ from sim_node.scenario import STEP_SECONDS
 from sim_node.state import COLLISION, SUCCESS
 from wcpg_ros.categorical import CategoricalHead
 from wcpg_ros.exploration import Exploration
+from wcpg_ros.interrupts import interrupts
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.model_file import ModelFile, ModelInfo
 from wcpg_ros.n_step import NStep
@@ -251,21 +249,3 @@ class Trainer:
             setattr(self, name, facts[name])
         for name in ('credit', 'next_validation', 'tally'):
             setattr(self, f'_{name}', facts[name])
-
-
-@contextmanager
-def interrupts(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) asks to stop at the next decision; a second one stops at once."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        for each, previous in before.items():
-            signal.signal(each, previous)
-        stop()
-    for number in before:
-        signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)

@@ -31,7 +31,7 @@ def _reindex(args: argparse.Namespace) -> str | None:
     if not Path(args.bag_path).is_dir():
         return '[ERROR] [ros2bag]: Must specify a bag directory'
     try:
-        reindex(Path(args.bag_path))
+        print(*reindex(Path(args.bag_path)), sep='\n')
     except (OSError, ValueError) as problem:
         return f'[ERROR] [ros2bag]: {problem}'
     return None

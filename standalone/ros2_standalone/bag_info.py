@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from mcap.reader import make_reader
 
-from wcpg_ros.bag_repair import BROKEN
+from wcpg_ros.bag_storage import BROKEN
 
 INDENT = 19   # where the values of the list begin
 

@@ -26,6 +26,7 @@ from wcpg_ros.baselines.baseline_file import Baseline, BaselineInfo
 from wcpg_ros.controllers import Trained
 from wcpg_ros.episodes import drive, summary
 from wcpg_ros.evaluate import parse_changes
+from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.run_directory import RunDirectory, RunError
 from wcpg_ros.seeds import VALIDATION_SEED
 from wcpg_ros.settings import Recipe, load_recipe, to_mapping
@@ -165,7 +166,7 @@ def main(args: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(f'{path}: stopped; continue with --resume {path}', file=sys.stderr)
-        return 130
+        return INTERRUPTED
     print(f'{path}: done')
     return 0
 

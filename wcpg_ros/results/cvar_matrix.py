@@ -9,7 +9,6 @@ two settings away. All policies drive the same episodes; bootstraps resample epi
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, SUCCESS
 from wcpg_ros.episode_store import Drive, EpisodeStore
 from wcpg_ros.jobs import BACKENDS, check_backend
+from wcpg_ros.json_text import json_text
 from wcpg_ros.results.context import mean_of
 from wcpg_ros.results.intervals import Interval, bootstrap_cvars, difference, holm, paired_difference
 
@@ -156,7 +156,7 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f'cvar_matrix: {error}', file=sys.stderr)
         return 2
     if given.json:
-        print(json.dumps(matrix.mapping()))
+        print(json_text(matrix.mapping()))
         return 0
     print('\n'.join(markdown_matrix(matrix)))
     for column in matrix.columns:

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-from sim_node.settings import SettingsError, check, from_mapping, replaced
+from sim_node.settings import SettingsError, check, from_mapping, read_yaml, replaced
 from wcpg_ros.model_file import ModelFile
 from wcpg_ros.settings import Group, Recipe, bounded, load_recipe
 
@@ -117,9 +115,9 @@ class Manifest:
 def load_manifest(path: Path = MANIFEST) -> Manifest:
     """Read the file; a SettingsError names what is wrong in it."""
     try:
-        return from_mapping(Manifest, yaml.safe_load(path.read_text()), str(path))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(f'{path}: cannot be read as YAML: {error}') from None
+        return from_mapping(Manifest, read_yaml(path.read_text(), str(path)), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f'{path}: cannot be read: {error}') from None
 
 
 def check_files(runs: Iterable[Run]) -> None:

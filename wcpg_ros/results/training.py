@@ -21,6 +21,7 @@ from sim_node.scenario import Scenario, load_scenario
 from sim_node.settings import SettingsError, choices
 from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer, check_terms
 from wcpg_ros.episode_store import check_writable
+from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend, run_jobs
 from wcpg_ros.results.manifest import MANIFEST, Run, load_manifest
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
@@ -108,8 +109,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print('training: stopped; the same command goes on', file=sys.stderr)
-        return 130
-    return 0 if finished == len(jobs) else 130
+        return INTERRUPTED
+    return 0 if finished == len(jobs) else INTERRUPTED
 
 
 if __name__ == '__main__':
