@@ -14,7 +14,7 @@ from typing import Any
 
 from wcpg_ros import train
 from wcpg_ros.controllers import prepare
-from wcpg_ros.evaluate import drive, summary
+from wcpg_ros.episodes import drive, summary
 from wcpg_ros.model_file import write_atomically
 
 RECIPES = (('left_turn', 'left_turn.yaml'), ('left_turn', 'paper.yaml'), ('merge', 'merge.yaml'))

@@ -38,9 +38,10 @@ from sim_node.episode_result import EpisodeResult
 from sim_node.qos import KEEP_ALL, LATCHED, NEWEST
 from sim_node.running import EventsExecutor
 from sim_node.scenario import load_scenario
+from sim_node.state import OUTCOMES
 from wcpg_ros.controllers import prepare
 from wcpg_ros.domain import Ros, Running, surroundings, taken_domain
-from wcpg_ros.evaluate import OUTCOMES, drive
+from wcpg_ros.episodes import drive
 
 MODEL = Path(__file__).parent.parent / 'models' / 'left_turn.safetensors'
 SCENARIO, ALPHA = 'left_turn', 0.1

@@ -22,6 +22,8 @@ def random_tensors(info, seed=0, quantiles=32, actor_widths=None, critic_widths=
     size = info.observation_size
     tensors = {'normaliser.mean': rng.normal(0.0, 10.0, size), 'normaliser.std': rng.uniform(0.5, 20.0, size)}
     outputs = 2 if info.critic == 'gaussian' else 2 * quantiles
+    if info.critic == 'categorical':
+        tensors['atoms'] = np.linspace(-5.0, 6.0, outputs)
     critic = {**(critic_widths or CRITIC_WIDTHS), 'out': outputs}
     networks = [('actor', ACTOR_LAYERS, actor_widths or ACTOR_WIDTHS), ('critic', CRITIC_LAYERS, critic)]
     if info.twin:

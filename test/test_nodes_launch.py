@@ -16,9 +16,10 @@ from rosbags.rosbag2 import Reader
 
 from launch import LaunchContext
 from sim_node.scenario import load_scenario
+from sim_node.state import OUTCOMES
 from wcpg_ros.controllers import prepare
 from wcpg_ros.domain import Ros, Running, eventually
-from wcpg_ros.evaluate import OUTCOMES, drive
+from wcpg_ros.episodes import drive
 from wcpg_ros.launching import scene_launch, silence_allowed
 
 ROOT = Path(__file__).parent.parent

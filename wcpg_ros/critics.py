@@ -1,11 +1,12 @@
-"""What the critic's outputs mean: two heads, a part you swap.
+"""What the critic's outputs mean: heads, a part you swap.
 
-| head       | outputs                              | learns by                 | CVaR                        |
-|------------|--------------------------------------|---------------------------|-----------------------------|
-| `gaussian` | mean Q, logit of the variance Y      | Eq. 6 target, Eq. 8 loss  | Q - c(alpha) sqrt(Y), Eq. 9 |
-| `quantile` | 2K quantiles, K of them below alpha  | quantile Huber loss       | mean of the first K         |
+| head          | outputs                              | learns by                 | CVaR                           |
+|---------------|--------------------------------------|---------------------------|--------------------------------|
+| `gaussian`    | mean Q, logit of the variance Y      | Eq. 6 target, Eq. 8 loss  | Q - c(alpha) sqrt(Y), Eq. 9    |
+| `quantile`    | 2K quantiles, K of them below alpha  | quantile Huber loss       | mean of the first K            |
+| `categorical` | logits of fixed returns              | cross-entropy             | mean of the worst, categorical.py |
 
-Y is the paper's Upsilon. Both see returns divided by `return_scale`, one sample per column, and write into
+Y is the paper's Upsilon. All see returns divided by `return_scale`, one sample per column, and write into
 arrays they are given. The equations are functions of single numbers: read, tested and compiled into the loops.
 """
 
@@ -16,6 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wcpg_ros.categorical import CategoricalHead
 from wcpg_ros.networks import ONE, ZERO, Array, compiled
 from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
 from wcpg_ros.settings import CriticSettings
@@ -46,9 +48,10 @@ def make_head(settings: CriticSettings, risk: str) -> Head:
     """The head the settings ask for."""
     if settings.kind == 'gaussian':
         return GaussianHead(settings.variance_target, settings.variance_loss, risk)
-    low, high = settings.return_range
-    return QuantileHead(settings.quantiles, settings.kappa / settings.return_scale, risk,
-                        (low / settings.return_scale, high / settings.return_scale))
+    low, high = (end / settings.return_scale for end in settings.return_range)
+    if settings.kind == 'categorical':
+        return CategoricalHead(settings.atoms, low, high)
+    return QuantileHead(settings.quantiles, settings.kappa / settings.return_scale, risk, (low, high))
 
 
 @compiled

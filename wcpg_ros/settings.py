@@ -38,12 +38,13 @@ REFUSED_PAIRS = {
 class CriticSettings(Group):
     """Which distribution of returns the critic learns, and how."""
 
-    kind: Literal['gaussian', 'quantile'] = 'gaussian'
+    kind: Literal['gaussian', 'quantile', 'categorical'] = 'gaussian'
     variance_target: Literal['paper', 'td_error'] = 'paper'    # gaussian: Eq. 6 as printed, or through the TD error
     variance_loss: Literal['wasserstein', 'squared', 'likelihood'] = 'wasserstein'   # gaussian: Eq. 8 or another
     quantiles: int = bounded(32, '[1, inf)')           # quantile: K, the number of levels below alpha, and above it
     kappa: float = bounded(1.0, '[0, inf)')            # quantile: half width of Huber's round bottom, in returns
-    return_range: tuple[float, float] = (-50.0, 80.0)  # quantile: no target lies outside
+    atoms: int = bounded(51, '[2, inf)')               # categorical: the number of returns, over the range
+    return_range: tuple[float, float] = (-50.0, 80.0)  # categorical and quantile: no target lies outside
     twin: bool = False                                 # two critics, of which the smaller risk value counts
     return_scale: float = bounded(1.0, '(0, inf)')     # the critic's outputs times this are returns
     learning_rate: float = bounded(1e-4, '(0, inf)')
@@ -161,6 +162,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check(self.critic.kind != 'quantile' or self.actor.risk != 'paper', 'actor.risk',
               'paper is a formula for Gaussians: with critic.kind quantile use cvar')
+        check(self.critic.kind != 'categorical' or self.actor.risk == 'cvar', 'actor.risk',
+              f'a categorical critic knows cvar only, got {self.actor.risk}')
 
 
 def load_recipe(path: Path | str) -> Recipe:
