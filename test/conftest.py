@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from node_probe import Nodes, Probe
 from preloaded import PreloadedRos
 
 from wcpg_ros.domain import Ros, taken_domain
+
+# A shell ignores Ctrl-C for what it runs in the background, and so would every process the tests start from there.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -137,7 +137,6 @@ class Finder:
     def find_spec(self, name, *_):
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
-signal.signal(signal.SIGINT, signal.default_int_handler)     # also where the tests run in the background
 sys.meta_path.insert(0, Finder())
 from {program}
 sys.exit(main())

@@ -97,7 +97,7 @@ def test_the_scene_s_parameters_are_checked_together(nodes: Nodes, probe: Probe)
     assert probe.set('sim', 'scenario', 'roundabout') == \
         "scenario: 'roundabout' is unknown; choose one of left_turn, merge"
     assert probe.set('sim', 'row', '+0/3%').startswith("row '+0/3%': left_turn has no such row; choose one of train, ")
-    assert 'expected 0 <= low <= high' in probe.set('sim', 'traffic.speed_min', 50.0)
+    assert 'expected [low, high], got [50.0, 20.0]' in probe.set('sim', 'traffic.speed_min', 50.0)
     assert probe.set('sim', 'traffic.spawn_rate', 0.5) == ''
     assert 'out of range' in probe.set('sim', 'seed', -1)
     assert probe.get('sim', 'scenario') == 'left_turn'
