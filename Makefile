@@ -12,7 +12,7 @@ VENV_FLAGS  := $(if $(HAVE_ROS),--system-site-packages)
 EDITABLE    := --config-settings editable_mode=compat --editable
 PACKAGES    := $(EDITABLE) '.$(if $(HAVE_ROS),,[ros,bags])' $(if $(HAVE_LAUNCH),,--editable ./standalone)
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint results results-quick clean
 
 # A distribution's own `ros2` finds packages that colcon has built, ours those that are installed in .venv.
 demo: $(VENV)/.drive
@@ -26,6 +26,14 @@ endif
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest
 
+# docs/results.md from the model files: what has been measured before is not measured again. The small version is in
+# results/quick/. Missing models: `python -m wcpg_ros.results.training`.
+results: $(VENV)/.test
+	$(BIN)/python -m wcpg_ros.results.page
+
+results-quick: $(VENV)/.test
+	$(BIN)/python -m wcpg_ros.results.page --quick
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -37,7 +45,7 @@ $(VENV)/.drive: setup.py standalone/setup.py
 
 $(VENV)/.test: $(VENV)/.drive
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet $(EDITABLE) '.[gym,pictures,train,baselines,bags,minari,test]'
+	$(BIN)/pip install --quiet $(EDITABLE) '.[gym,pictures,train,baselines,results,ray,bags,minari,test]'
 	touch $@
 
 clean:

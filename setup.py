@@ -44,8 +44,19 @@ EXTRAS = {
     ],
     'bags': ['rosbags>=0.11,<0.12', 'mcap>=1.6,<2'],   # read rosbag2; write it so that a kill loses little
     'minari': ['minari[hdf5]>=0.5,<0.6'],              # `bag export --to minari`
-    # DDPG and PPO; any other spelling of torch pulls gigabytes.
-    'baselines': ['stable-baselines3>=2.4,<3', 'torch==2.13.0'],
+    'baselines': [
+        'stable-baselines3>=2.4,<3',                       # DDPG and PPO
+        'tianshou>=2,<3; python_version >= "3.11"',        # C51
+        'torch==2.13.0',                                   # any other spelling of it pulls gigabytes
+    ],
+    'results': [
+        'pyarrow>=15,<30',           # rows of episodes as Parquet
+        'statsmodels>=0.14,<1',      # McNemar, Holm
+        'scipy>=1.11,<2',            # intervals
+        'pillow>=10.1,<13',          # frames
+        'matplotlib>=3.8,<4',        # charts
+    ],
+    'ray': ['ray>=2.9,<3'],          # jobs on a cluster
     # The simulators we measure against; eclipse-sumo brings netconvert, which makes libsumo's networks.
     'bench': ['libsumo>=1.20,<2', 'eclipse-sumo>=1.20,<2', 'highway-env>=1.10,<2'],
     'test': [
@@ -70,7 +81,7 @@ setup(
     license='Apache-2.0',
     python_requires='>=3.10',
     packages=find_packages(include=['wcpg_ros', 'wcpg_ros.*', 'sim_node', 'sim_node.*']),
-    package_data={'sim_node': ['scenes/*.yaml']},
+    package_data={'sim_node': ['scenes/*.yaml'], 'wcpg_ros.results': ['paper.yaml']},
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{PACKAGE}']),
         (f'share/{PACKAGE}', ['package.xml']),
@@ -88,8 +99,9 @@ setup(
             'render = wcpg_ros.render:main',
             'record = wcpg_ros.record:main',
             'bag = wcpg_ros.bag:main',
-            'sim = sim_node.node:main',
-            'wcpg = wcpg_ros.policy_node:main',
+            'baseline = wcpg_ros.baselines.train:main',
+            'sim = sim_node.__main__:main',
+            'wcpg = wcpg_ros.__main__:main',
         ],
         'pytest11': ['wcpg_ros = wcpg_ros.testing'],     # the fixture `traffic_scene`
     },

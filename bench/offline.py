@@ -24,7 +24,7 @@ import numpy as np
 from sim_node.scenario import load_scenario
 from wcpg_ros import record, train
 from wcpg_ros.controllers import prepare
-from wcpg_ros.evaluate import drive, summary
+from wcpg_ros.episodes import drive, summary
 from wcpg_ros.settings import load_recipe, to_mapping
 
 SCENARIOS = ('left_turn', 'merge')

@@ -38,9 +38,10 @@ from sim_node.episode_result import EpisodeResult
 from sim_node.qos import KEEP_ALL, LATCHED, NEWEST
 from sim_node.running import EventsExecutor
 from sim_node.scenario import load_scenario
+from sim_node.state import OUTCOMES
 from wcpg_ros.controllers import prepare
 from wcpg_ros.domain import Ros, Running, surroundings, taken_domain
-from wcpg_ros.evaluate import OUTCOMES, drive
+from wcpg_ros.episodes import drive
 
 MODEL = Path(__file__).parent.parent / 'models' / 'left_turn.safetensors'
 SCENARIO, ALPHA = 'left_turn', 0.1
@@ -160,8 +161,8 @@ def closed_loop(seed: int, episodes: int) -> tuple[float, float, list[EpisodeRes
     """Seconds per step, MiB of the policy, and how the episodes ended."""
     with stage() as (ros, observer):
         heard = observer.listen(DiagnosticArray, '/sim/episode', LATCHED)
-        wcpg = start(ros, 'wcpg_ros.policy_node', model=MODEL, alpha=ALPHA, stale_after=10.0)
-        sim = start(ros, 'sim_node.node', scenario=SCENARIO, seed=seed, lockstep=True, speed_factor=0.0,
+        wcpg = start(ros, 'wcpg_ros', model=MODEL, alpha=ALPHA, stale_after=10.0)
+        sim = start(ros, 'sim_node', scenario=SCENARIO, seed=seed, lockstep=True, speed_factor=0.0,
                     command_timeout=10.0, episodes=episodes + 1)     # the first is to warm up
         observer.until(lambda: len(heard) > episodes, sim)
         status = Path('/proc', str(wcpg.process.pid), 'status').read_text()
@@ -187,11 +188,11 @@ def start_and_brake() -> tuple[float, float, float]:
         states = observer.listen(Odometry, '/ego/odometry', KEEP_ALL)
         commands = observer.listen(AccelStamped, '/ego/acceleration_command', KEEP_ALL)
         began = time.monotonic()
-        sim = start(ros, 'sim_node.node', scenario=SCENARIO, command_timeout=0.5)
+        sim = start(ros, 'sim_node', scenario=SCENARIO, command_timeout=0.5)
         observer.until(lambda: states, sim)
         sim_seconds = states[0][0] - began
         began = time.monotonic()
-        wcpg = start(ros, 'wcpg_ros.policy_node', model=MODEL, failsafe_deceleration=BRAKE, stale_after=0.5)
+        wcpg = start(ros, 'wcpg_ros', model=MODEL, failsafe_deceleration=BRAKE, stale_after=0.5)
         observer.until(lambda: commands, wcpg)
         wcpg_seconds = commands[0][0] - began
         observer.until(lambda: len(commands) > 10, wcpg)

@@ -1,6 +1,7 @@
 """A launch_testing example: the launch file drives, and both nodes end well when they are told to.
 
-Not verified within a ROS 2 distribution, which alone has launch_testing. Run it there with `launch_test`.
+Run it with `launch_test`, which only a ROS 2 distribution has. Verified with launch_testing 3.4, from the sources of
+Jazzy, and not within a distribution.
 """
 
 import unittest

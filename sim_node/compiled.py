@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -16,6 +17,7 @@ from types import FunctionType
 from typing import Any
 
 import numba
+from numba.core import event
 
 # Kernels allocate nothing. Told so, numba leaves out the reference counts around every call: a step is a sixth quicker.
 _OPTIONS: dict[str, Any] = {'error_model': 'numpy', '_nrt': False}
@@ -57,10 +59,34 @@ def _places() -> Iterator[Path]:
         return
 
 
+class _Notice(event.Listener):
+    """Says, once in a process, why a kernel's first call takes so long; a kernel that is only loaded needs no words."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[Callable[..., Any], Path | None] = {}     # and where their code is kept
+        self._told = False
+
+    def on_start(self, event: event.Event) -> None:
+        function = event.data['dispatcher'].py_func
+        if self._told or function not in self.kernels:
+            return
+        self._told = True
+        scope = 'once' if self.kernels[function] else 'for this process alone (WCPG_CACHE_DIR: a folder to keep it in)'
+        print(f'wcpg_ros: compiling {scope}, about half a minute …', file=sys.stderr, flush=True)
+
+    def on_end(self, event: event.Event) -> None:
+        """Nothing more to say."""
+
+
+_notice = _Notice()
+event.register('numba:compile', _notice)
+
+
 def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a function, for instance an entry point of the stepper; the machine code is kept for the next start."""
     options = {**_OPTIONS, **options}
     folder = cache_directory(Path(function.__code__.co_filename).parent)
+    _notice.kernels[function] = folder
     if folder is None:
         return numba.njit(**options)(function)
     config: Any = numba.config

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from sim_node import cdr
-
 NO_COMMAND = 'no_command'     # the outcome of an episode that nobody drove
 HARDWARE = 'simulation'       # what a diagnostic status of ours is about
 OK, WARN = 0, 1               # levels of diagnostic_msgs/DiagnosticStatus
@@ -32,6 +30,8 @@ class EpisodeResult:
 
     def message(self) -> bytes:
         """The whole message (diagnostic_msgs/DiagnosticArray), in CDR."""
+        from sim_node import cdr  # which needs NumPy; the pytest plugin only counts results and is loaded everywhere
+
         level = OK if self.outcome == 'success' else WARN
         return cdr.status(self.end, 'sim: episode', HARDWARE, level, self.outcome, self.texts())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +26,10 @@ from sim_node.observation import (
     LANE_REACH,
 )
 from sim_node.roads import HEADING, LENGTH, START, locate, project, segment_rows
-from sim_node.scenario import Ego, Path2D, Road, Scenario, Vehicle
 from sim_node.settings import check
+
+if TYPE_CHECKING:
+    from sim_node.scenario import Ego, Path2D, Road, Scenario, Vehicle
 
 # Further columns of the table of lanes: the lanes to its left and right (-1 if none), where the road ends, and how far
 # from a birth to the conflict zone.
@@ -55,11 +58,11 @@ class Geometry:
 
 def build_geometry(scenario: Scenario) -> Geometry:
     """The tables of a scenario."""
-    return _build(scenario.name, scenario.ego, scenario.roads, scenario.vehicle)
+    return _build(scenario.name, scenario.ego, scenario.roads, scenario.vehicle, scenario.layout.version)
 
 
 @cache
-def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Geometry:
+def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle, layout_version: int) -> Geometry:
     rows = [_rows(ego.path)]
     ego_last = len(rows[0]) - 1
     lanes: list[np.ndarray] = []
@@ -68,7 +71,7 @@ def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Ge
     for road in roads:
         rows.append(_rows(road.path))
         first, count = count, count + len(rows[-1])
-        length = float(rows[-1][-1, START] + rows[-1][-1, LENGTH])
+        length = road.path.length
         extents.append((first, count - 1, length))
         base = len(lanes)
         order = np.argsort(road.lanes).tolist()
@@ -88,12 +91,20 @@ def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Ge
     check(len(meeting) > 0, f'{name}.ego.path', "ego's route meets no lane of the others")
     table[:, LANE_APPROACH] = np.where(table[:, LANE_CONFLICT] != 0.0, table[:, LANE_ENTERS],
                                        meeting[:, LANE_ENTERS].min())
+    check(meeting[:, LANE_ENTERS].min() > 0.0, f'{name}.roads', 'others must be born before the conflict zone')
     enter = float(meeting[:, EGO_ENTERS].min())
+    check(enter > ego.stop_margin, f'{name}.ego.stop_margin',
+          f'the stop line must lie on the route, whose conflict zone begins at {enter:g} m, got {ego.stop_margin:g}')
+    crossed = float(np.max(meeting[meeting[:, LANE_JOINED] == 0.0, EGO_LEAVES], initial=enter))
+    check(crossed <= ego.goal <= ego.path.length, f'{name}.ego.goal',
+          f'expected behind the conflict zone and on the route, [{crossed:g}, {ego.path.length:g}], got {ego.goal:g}')
     born = meeting[0]
     x, y, heading = locate(segments, int(born[LANE_FIRST]), int(born[LANE_LAST]), 0.0, born[LANE_OFFSET])
     middle = 0.5 * (segments[0, HEADING] + segments[ego_last, HEADING])
     return Geometry(
-        segments=segments, lanes=table, view=np.array([ego.sight, 2.0 * vehicle.length, x, y, heading, middle]),
+        segments=segments, lanes=table, view=np.array([
+            ego.sight, 2.0 * vehicle.length, x, y, heading, middle, layout_version, ego_last, ego.goal,
+            vehicle.acceleration_limit, ego.speed_max, ego.cornering, ego.bend_braking, vehicle.length]),
         roads=tuple(extents), ego_first=0, ego_last=ego_last, stop_line=enter - ego.stop_margin,
         conflict_enter=enter, conflict_leave=float(meeting[:, EGO_LEAVES].max()),
     )
@@ -101,12 +112,8 @@ def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle) -> Ge
 
 def _rows(path: Path2D) -> np.ndarray:
     x, y, degrees = path.start
-    pieces = []
-    for piece in path.pieces:
-        if piece.turn != 0.0:
-            pieces.append((math.radians(abs(piece.turn)) * piece.radius, math.copysign(1.0 / piece.radius, piece.turn)))
-        else:
-            pieces.append((piece.straight, 0.0))
+    pieces = [(piece.length, math.copysign(1.0 / piece.radius, piece.turn) if piece.turn else 0.0)
+              for piece in path.pieces]
     return segment_rows((x, y, math.radians(degrees)), pieces)
 
 

@@ -6,6 +6,7 @@ clock, which does not stop with /clock.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -27,6 +28,8 @@ BAD_STAMP = 'not a time'
 UNREADABLE = 'unreadable'
 
 LAST_STAMP = 2**31 * 1_000_000_000 - 1     # ns: a message's seconds have 32 bits
+REPEAT_SECONDS = 5.0       # between two reports of a problem that comes and goes
+FORGET_SECONDS = 25        # DDS remembers a publisher that was killed for 20 s
 
 
 class Problem(NamedTuple):
@@ -73,6 +76,8 @@ class InputGuard:
         self._last_good: float | None = None
         self._last_stamp: int | None = None
         self._refusing: str | None = None
+        self._announced = False                                # whether what is being refused has been reported
+        self._last_report: dict[str, tuple[float, int]] = {}   # of each kind: when, and how many were accepted by then
         self._stale = False
         self._reports: list[str] = []
 
@@ -90,19 +95,26 @@ class InputGuard:
         if problem is None and abs(stamp) > LAST_STAMP:
             problem = Problem(BAD_STAMP, f'{stamp} ns does not fit a stamp')
         if problem is None and not stale and self._last_stamp is not None and stamp < self._last_stamp:
-            problem = Problem(BACKWARDS, f'from {self._last_stamp} to {stamp} ns')
+            problem = Problem(BACKWARDS, f'from {self._last_stamp} to {stamp} ns; does another node publish it too?')
         if problem is not None:
             self.refused[problem.kind] += 1
             if problem.kind != self._refusing:
-                self._reports.append(f'{self.name} refused: {problem.kind}, {problem.detail}')
+                self._report(problem)
             self._refusing = problem.kind
             return False
-        if stale or self._refusing is not None:
+        if stale or self._announced:
             self._reports.append(f'{self.name} is valid again')
-        self._refusing, self._stale = None, False
+        self._refusing, self._announced, self._stale = None, False, False
         self._last_good, self._last_stamp = self._clock(), stamp
         self.accepted += 1
         return True
+
+    def _report(self, problem: Problem) -> None:
+        when, accepted = self._last_report.get(problem.kind, (-math.inf, 0))
+        if self.accepted == accepted or self._clock() - when >= REPEAT_SECONDS:
+            self._last_report[problem.kind] = self._clock(), self.accepted
+            self._announced = True
+            self._reports.append(f'{self.name} refused: {problem.kind}, {problem.detail}')
 
     def is_stale(self) -> bool:
         """Whether the last valid message is too old; false before the first."""
@@ -120,3 +132,18 @@ class InputGuard:
         """Return the counters, for diagnostics."""
         return {f'{self.name} accepted': str(self.accepted),
                 **{f'{self.name} refused, {kind}': str(count) for kind, count in sorted(self.refused.items())}}
+
+
+class SoleSource:
+    """Notices that a topic has more than one publisher, and not just one that was killed and another in its place."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._seconds = 0
+
+    def look(self, publishers: int) -> str | None:
+        """Take their number, once a second; return what to report, once."""
+        self._seconds = self._seconds + 1 if publishers > 1 else 0
+        if self._seconds != FORGET_SECONDS:
+            return None
+        return f'{self.name} has {publishers} publishers, where one is believed: stop the others (ros2 topic info -v)'

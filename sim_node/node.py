@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from typing import Any
@@ -15,7 +14,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from sim_node.episode import Episode
 from sim_node.episode_result import EpisodeResult
-from sim_node.guards import InputGuard, check_command, check_not_ahead
+from sim_node.guards import InputGuard, SoleSource, check_command, check_not_ahead
 from sim_node.node_settings import BASE_FRAME, COMMAND, PARAMETERS, wanted_scenario
 from sim_node.outputs import Outputs
 from sim_node.parameters import declare, follow
@@ -26,6 +25,7 @@ from sim_node.settings import SettingsError
 
 REMIND_SECONDS = 0.1     # between two copies of a state that stands still
 LAST_WORDS_SECONDS = 4.0     # more than the 3 s after which Fast DDS repeats what was lost
+FAREWELL_SECONDS = 1.0       # where the others are stopping too, or dead
 AWAIT_SECONDS = 0.05     # between two looks for a recorder
 
 
@@ -50,6 +50,7 @@ class Simulator(Node):
         self._published = self._driven = 0.0             # when last, s of the steady clock
         self.outcomes: Counter[str] = Counter()
         self._guard = InputGuard(COMMAND, self._values['command_timeout'])
+        self._driver = SoleSource(COMMAND)
         self._outputs = Outputs(self)
         self.create_subscription(AccelStamped, COMMAND, self._take_command, NEWEST)
         self.create_service(Trigger, '~/reset', self._reset)
@@ -63,11 +64,14 @@ class Simulator(Node):
         self.create_timer(REMIND_SECONDS, self._remind, clock=self._steady)
         self.create_timer(1.0, self._report, clock=self._steady)
         self._begun = False
+
+    def begin(self) -> None:
+        """Show the first state, as soon as somebody records it where that is asked for."""
         if self._values['await_recorder']:
             self.get_logger().info('waiting for a recorder')
             self._awaiting = self.create_timer(AWAIT_SECONDS, self._look_for_recorder, clock=self._steady)
         else:
-            self._begin()
+            self._begin_episode()
         self.get_logger().info(f'simulating {self._values["scenario"]}, row {self._values["row"]}, from seed '
                                f'{self._values["seed"]}')
 
@@ -85,7 +89,7 @@ class Simulator(Node):
     def stop(self) -> None:
         """Sum up, once everybody reachable has the last messages."""
         print(self.summary(), flush=True)
-        self._outputs.wait_until_received(LAST_WORDS_SECONDS)
+        self._outputs.wait_until_received(LAST_WORDS_SECONDS if self.finished else FAREWELL_SECONDS)
 
     # The course of an episode
 
@@ -108,9 +112,9 @@ class Simulator(Node):
         if self._outputs.recorded_with(COMMAND):
             self.destroy_timer(self._awaiting)
             if not self._begun:     # by a reset
-                self._begin()
+                self._begin_episode()
 
-    def _begin(self) -> None:
+    def _begin_episode(self) -> None:
         self._begun = True
         scenario = wanted_scenario(self._values)
         if scenario != self._episode.scenario:
@@ -142,7 +146,7 @@ class Simulator(Node):
                                f'{seconds:.1f} s, return {result.episode_return:.1f}'
                                + (f', hit {result.hit}' if result.hit else ''))
         if not self.finished:
-            self._begin()
+            self._begin_episode()
 
     def _take_command(self, message: AccelStamped) -> None:
         stamp = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
@@ -204,7 +208,7 @@ class Simulator(Node):
     # Services
 
     def _reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._begin()
+        self._begin_episode()
         response.success, response.message = True, f'episode of seed {self._episode.seed}'
         return response
 
@@ -261,6 +265,8 @@ class Simulator(Node):
             self.get_logger().warning(line)
 
     def _report(self) -> None:
+        if crowd := self._driver.look(self.count_publishers(self.resolve_topic_name(COMMAND))):
+            self.get_logger().warning(crowd)
         level, message = DiagnosticStatus.OK, 'paused' if self._paused else 'running'
         if not self._begun:
             message = 'waiting for a recorder'
@@ -275,7 +281,3 @@ class Simulator(Node):
 def main(args: list[str] | None = None) -> int:
     """Run the simulator until its episodes are over or it is told to stop."""
     return run('sim', Simulator, args)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,12 +1,23 @@
-"""The observations of many recorded states at once."""
+"""`observe()` compiled, for the stepper and for many recorded states at once."""
 
 from __future__ import annotations
 
 from sim_node.compiled import compiled, kernel
-from sim_node.observation import conflict_lane, near, observe
-from sim_node.roads import project, wrap
+from sim_node.observation import (
+    conflict_lane,
+    ego_arrives,
+    make_room,
+    near,
+    observe,
+    observe_conflicts,
+    observe_poses,
+    relevant,
+    within,
+)
+from sim_node.roads import arrival, bend_speed, project, wrap
 
-*_, observe = compiled(wrap, project, near, conflict_lane, observe)
+*_, observe = compiled(wrap, project, bend_speed, arrival, near, conflict_lane, relevant, make_room, observe_poses,
+                       within, ego_arrives, observe_conflicts, observe)
 
 
 @kernel

@@ -69,6 +69,9 @@ def declare(node: Node, table: Sequence[Row]) -> dict[str, Any]:
         problem = row.problem(values[row.name])
         if problem:
             raise ValueError(problem)
+    for name in overrides:
+        if not node.has_parameter(name) and not name.startswith('qos_overrides.'):
+            node.get_logger().warning(f'parameter {name} is not one of {node.get_fully_qualified_name()}: left alone')
     return values
 
 

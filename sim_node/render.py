@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+
+try:
+    from PIL import Image, ImageColor, ImageDraw, ImageFont
+except ImportError:
+    raise ImportError("pictures need Pillow: pip install 'wcpg_ros[pictures]'") from None
 
 from sim_node.drivers import TEMPERS
 from sim_node.geometry import build_geometry
 from sim_node.roads import LENGTH, START, locate
 from sim_node.scenario import STEP_SECONDS, Scenario
-from sim_node.settings import SettingsError
+from sim_node.settings import SettingsError, check, whole_number
 from sim_node.state import COLLISION, DRIVING, OUTCOMES, RUNNING, SUCCESS
 
 GRASS, ASPHALT, PAINT, CENTRE, INK, PAPER = '#dfe8d8', '#6f747d', '#f4f4f0', '#e6c229', '#20242b', '#ffffff'
-EGO, OTHER, ROUTE, ZONE = '#0072b2', '#d9dce1', '#56b4e9', (240, 228, 66, 70)
+EGO, OTHER, ROUTE, ZONE, HIT = '#0072b2', '#d9dce1', '#56b4e9', '#93936d', '#c4006f'
 # Okabe and Ito's palette: told apart by colour-blind people too.
 TEMPER_COLOURS = dict(zip(TEMPERS, ('#009e73', '#d9dce1', '#d55e00'), strict=True))
 OUTCOME_COLOURS = {SUCCESS: '#009e73', COLLISION: '#d55e00'}
 
 _SMOOTH = 2             # pictures are drawn this much larger, then shrunk
 _BEYOND = 60.0          # m that roads are drawn beyond their ends, to the edge of the picture
+_MOST_PIXELS = 10_000_000
 
 Point = tuple[float, float]
+Box = tuple[float, float, float, float]     # pixels: left, top, right, bottom
 
 
 @lru_cache(maxsize=16)
@@ -42,6 +48,9 @@ class Painter:
         self.scenario = scenario
         self._geometry = build_geometry(scenario)
         left, low, right, high = scenario.window
+        pixels = whole_number('width', width, 100, 5000) ** 2 * (high - low) / (right - left)
+        check(1e4 <= pixels <= _MOST_PIXELS, 'width', f'{width} pixels for this window mean a picture of {pixels:.0f}, '
+                                                      f'expected 10000 to {_MOST_PIXELS}')
         self._left, self._high = left, high
         self._scale = width * _SMOOTH / (right - left)
         self._size = width * _SMOOTH, round((high - low) * self._scale)
@@ -51,13 +60,16 @@ class Painter:
         """The scene as an RGB array. `tempers` shows what ego cannot see; `note` is a line of the caller's."""
         image = self._road.copy()
         pen = ImageDraw.Draw(image)
-        for car in cars[cars['status'] == DRIVING]:
-            self._vehicle(pen, car, TEMPER_COLOURS[TEMPERS[car['temper']]] if tempers else OTHER)
-        self._vehicle(pen, scene, EGO)
-        self._caption(pen, scene, note)
-        if tempers:
-            self._legend(pen)
-        return np.asarray(image.resize((image.width // _SMOOTH, image.height // _SMOOTH), Image.Resampling.LANCZOS))
+        colours = {'ego': EGO, **(TEMPER_COLOURS if tempers else {'others': OTHER})}
+        vehicles = [(car, TEMPER_COLOURS[TEMPERS[car['temper']]] if tempers else OTHER)
+                    for car in cars[cars['status'] == DRIVING]]
+        vehicles.append((scene, EGO))
+        for state, colour in vehicles:
+            self._vehicle(pen, state, colour)
+        if scene['hit'] >= 0:
+            self._ring(pen, cars[scene['hit']])
+        self._speeds(pen, vehicles)
+        return np.concatenate([_shrunk(part) for part in (self._caption(scene, note), image, self._legend(colours))])
 
     def _at(self, x: float, y: float) -> Point:
         return (x - self._left) * self._scale, (self._high - y) * self._scale
@@ -69,7 +81,7 @@ class Painter:
     def _paint_road(self) -> Image.Image:
         geometry, scenario = self._geometry, self.scenario
         image = Image.new('RGB', self._size, GRASS)
-        pen = ImageDraw.Draw(image, 'RGBA')
+        pen = ImageDraw.Draw(image)
         route = geometry.ego_first, geometry.ego_last
         last = geometry.segments[geometry.ego_last]
         half_lane = scenario.roads[0].lane_width / 2
@@ -111,54 +123,123 @@ class Painter:
             pen.line([self._along(path, at, offset) for at in (s, s + dash / 2, s + dash)], fill=colour,
                      width=max(round(thickness * self._scale), 1))
 
-    def _vehicle(self, pen: ImageDraw.ImageDraw, state: np.void, colour: str) -> None:
+    def _shape(self, state: np.void, *points: Point) -> list[Point]:
+        """Points given from a vehicle's centre (m ahead, m to the left), in the picture."""
         x, y, cos, sin = state['x'], state['y'], math.cos(state['heading']), math.sin(state['heading'])
+        return [self._at(x + ahead * cos - left * sin, y + ahead * sin + left * cos) for ahead, left in points]
+
+    def _body(self, state: np.void) -> list[Point]:
         nose, side = self.scenario.vehicle.length / 2, self.scenario.vehicle.width / 2
+        return self._shape(state, (nose, side), (nose, -side), (-nose, -side), (-nose, side))
 
-        def shape(*points: Point) -> list[Point]:
-            return [self._at(x + ahead * cos - left * sin, y + ahead * sin + left * cos) for ahead, left in points]
+    def _vehicle(self, pen: ImageDraw.ImageDraw, state: np.void, colour: str) -> None:
+        nose, side = self.scenario.vehicle.length / 2, self.scenario.vehicle.width / 2
+        pen.polygon(self._body(state), fill=colour, outline=INK, width=max(round(0.12 * self._scale), 1))
+        pen.polygon(self._shape(state, (0.55 * nose, 0.8 * side), (0.55 * nose, -0.8 * side), (0.2 * nose, -0.7 * side),
+                                (0.2 * nose, 0.7 * side)), fill=INK)
 
-        pen.polygon(shape((nose, side), (nose, -side), (-nose, -side), (-nose, side)), fill=colour, outline=INK,
-                    width=max(round(0.12 * self._scale), 1))
-        pen.polygon(shape((0.55 * nose, 0.8 * side), (0.55 * nose, -0.8 * side), (0.2 * nose, -0.7 * side),
-                          (0.2 * nose, 0.7 * side)), fill=INK)
-        # The speed stands to the vehicle's right, where it hides nobody in the same lane.
-        (beside,) = shape((0.0, -side - 2.2))
-        pen.text(beside, f'{state["speed"]:.0f}', fill=EGO if colour == EGO else INK, anchor='mm',
-                 font=_font(max(round(2.2 * self._scale), 10 * _SMOOTH)))
+    def _ring(self, pen: ImageDraw.ImageDraw, state: np.void) -> None:
+        """Mark the vehicle that was hit."""
+        ((x, y),) = self._shape(state, (0.0, 0.0))
+        radius = 0.8 * self.scenario.vehicle.length * self._scale
+        pen.ellipse((x - radius, y - radius, x + radius, y + radius), outline=HIT,
+                    width=max(round(0.5 * self._scale), 2 * _SMOOTH))
 
-    def _caption(self, pen: ImageDraw.ImageDraw, scene: np.void, note: str) -> None:
-        pixels = 14 * _SMOOTH
-        lines = [f'{self.scenario.title}   t = {scene["step"] * STEP_SECONDS:.1f} s   ego {scene["speed"]:.1f} m/s, '
-                 f'{scene["acceleration"]:+.1f} m/s per s', *([note] if note else [])]
-        pen.rectangle((0, 0, self._size[0], (len(lines) + 0.5) * 1.25 * pixels), fill=PAPER)
-        for index, text in enumerate(lines):
-            pen.text((pixels * 0.7, pixels * (0.35 + 1.25 * index)), text, fill=INK, font=_font(pixels))
+    def _speeds(self, pen: ImageDraw.ImageDraw, vehicles: list[tuple[np.void, str]]) -> None:
+        """Every speed beside its vehicle, where it covers no other vehicle and no other number."""
+        font = _font(max(round(2.2 * self._scale), 10 * _SMOOTH))
+        nose, side = self.scenario.vehicle.length / 2, self.scenario.vehicle.width / 2
+        places = [(ahead, left) for away in (side + 2.2, side + 4.4) for ahead in (0.0, -nose, nose)
+                  for left in (-away, away)]
+        taken = [_box(self._body(state)) for state, _ in vehicles]
+        for state, colour in vehicles:
+            text = f'{state["speed"]:.0f}'
+            for at in self._shape(state, *places):
+                box = pen.textbbox(at, text, font=font, anchor='mm')
+                if not any(_overlap(box, other) for other in taken):
+                    pen.text(at, text, fill=EGO if colour == EGO else INK, anchor='mm', font=font,
+                             stroke_width=_SMOOTH, stroke_fill=PAPER)
+                    taken.append(box)
+                    break
+
+    def _caption(self, scene: np.void, note: str) -> Image.Image:
+        """Two lines above the scene."""
+        pixels, width = 14 * _SMOOTH, self._size[0]
+        image = Image.new('RGB', (width, 3 * pixels), PAPER)
+        pen = ImageDraw.Draw(image)
+        text = (f'{self.scenario.title}   t = {scene["step"] * STEP_SECONDS:.1f} s   ego {scene["speed"]:.1f} m/s, '
+                f'{scene["acceleration"]:+.1f} m/s per s')
+        for line, words in enumerate((text, note)):
+            fitting = pixels * min((width - pixels) / max(_font(pixels).getlength(words), 1.0), 1.0)
+            pen.text((0.7 * pixels, (0.35 + 1.25 * line) * pixels), words, fill=INK, font=_font(int(fitting)))
         if scene['outcome'] != RUNNING:
-            pen.text((self._size[0] - pixels * 0.7, pixels * 0.35), OUTCOMES[scene['outcome']].upper(),
+            pen.text((width - 0.7 * pixels, 1.6 * pixels), OUTCOMES[scene['outcome']].upper(),
                      fill=OUTCOME_COLOURS.get(int(scene['outcome']), INK), font=_font(pixels), anchor='ra')
+        return image
 
-    def _legend(self, pen: ImageDraw.ImageDraw) -> None:
-        pixels = 12 * _SMOOTH
-        width, height = self._size
-        x, y = float(pixels), height - 1.8 * pixels
-        pen.rectangle((0, height - 2.3 * pixels, width, height), fill=PAPER)
-        for name, colour in (('ego', EGO), *TEMPER_COLOURS.items()):
-            pen.rectangle((x, y, x + 1.6 * pixels, y + pixels), fill=colour, outline=INK)
-            pen.text((x + 2.0 * pixels, y - 0.15 * pixels), name, fill=INK, font=_font(pixels))
-            x += 3.6 * pixels + pen.textlength(name, font=_font(pixels))
-        pen.text((x, y - 0.15 * pixels), 'numbers: m/s', fill=INK, font=_font(pixels))
+    def _legend(self, colours: dict[str, str]) -> Image.Image:
+        """What the colours mean, below the scene in as many lines as it takes."""
+        pixels, width = 12 * _SMOOTH, self._size[0]
+        font = _font(pixels)
+        # A name, a field's colour and outline, and the colour of a bar across it.
+        entries = [*((name, colour, INK, colour) for name, colour in {**colours, 'conflict zone': ZONE}.items()),
+                   ('stop line', ASPHALT, INK, PAINT), ('goal', ASPHALT, INK, ROUTE), ('hit', PAPER, HIT, PAPER),
+                   ('numbers: m/s', PAPER, PAPER, PAPER)]
+        places = []
+        x, y = 1.0 * pixels, 0.5 * pixels
+        for name, *_ in entries:
+            wide = 3.2 * pixels + font.getlength(name)
+            if x + wide > width and x > pixels:
+                x, y = 1.0 * pixels, y + 1.5 * pixels
+            places.append((x, y))
+            x += wide
+        image = Image.new('RGB', (width, 2 * round((y + 1.3 * pixels) / 2)), PAPER)
+        pen = ImageDraw.Draw(image)
+        for (x, y), (name, field, outline, bar) in zip(places, entries, strict=True):
+            pen.rectangle((x, y, x + 1.6 * pixels, y + pixels), fill=field, outline=outline, width=_SMOOTH)
+            pen.rectangle((x + 0.6 * pixels, y + _SMOOTH, x + pixels, y + pixels - _SMOOTH), fill=bar)
+            pen.text((x + 2.0 * pixels, y - 0.15 * pixels), name, fill=INK, font=font)
+        return image
 
 
-def save(frames: Sequence[np.ndarray], path: Path, seconds: float = STEP_SECONDS) -> None:
-    """Write frames as a GIF, or the last one as a PNG, by the file's ending."""
+def _shrunk(image: Image.Image) -> np.ndarray:
+    return np.asarray(image.resize((image.width // _SMOOTH, image.height // _SMOOTH), Image.Resampling.LANCZOS))
+
+
+def _box(points: list[Point]) -> Box:
+    xs, ys = zip(*points, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a file that `save` could not write."""
     if path.suffix.lower() not in ('.gif', '.png'):
         raise SettingsError(f'{path}: pictures are written as .gif or .png')
-    images = [Image.fromarray(frame) for frame in frames]
+
+
+def _palette() -> Image.Image:
+    """Every colour that a picture may hold, and two steps between any two of them for smooth edges."""
+    names = {GRASS, ASPHALT, PAINT, CENTRE, INK, PAPER, EGO, OTHER, ROUTE, ZONE, HIT, *TEMPER_COLOURS.values()}
+    pure = [np.array(ImageColor.getrgb(name)) for name in sorted(names)]
+    mixed = [(a + a + b) // 3 for a, b in itertools.permutations(pure, 2)]
+    palette = Image.new('P', (1, 1))
+    palette.putpalette(np.concatenate(pure + mixed).astype(np.uint8).tobytes())
+    return palette
+
+
+def save(frames: Iterable[np.ndarray], path: Path, seconds: float = STEP_SECONDS) -> None:
+    """Write frames as a GIF, or the last one as a PNG, by the file's ending."""
+    check_suffix(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    images = (Image.fromarray(frame) for frame in frames)
     if path.suffix.lower() == '.png':
-        images[-1].save(path)
+        *_, last = images
+        last.save(path)
         return
-    palette = images[0].quantize(64, dither=Image.Dither.NONE)
-    reduced = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    reduced[0].save(path, save_all=True, append_images=reduced[1:], duration=round(1000 * seconds), loop=0)
+    palette = _palette()
+    reduced = (image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images)
+    next(reduced).save(path, save_all=True, append_images=reduced, duration=round(1000 * seconds), loop=0)

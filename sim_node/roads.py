@@ -14,6 +14,8 @@ import numpy as np
 # Columns of the table of segments. Curvature is positive to the left, in 1/m.
 X, Y, HEADING, CURVATURE, LENGTH, START, COS, SIN = range(8)
 
+_PREDICTION_STEP = 0.1    # s
+
 
 def segment_rows(start: Sequence[float], pieces: Sequence[tuple[float, float]]) -> np.ndarray:
     """Rows for a path from a pose (x m, y m, heading rad), made of pieces (length m, curvature 1/m)."""
@@ -104,3 +106,22 @@ def bend_speed(segments, row, last, s, cornering, braking):
             room = max(segments[ahead, START] - s, 0.0)
             speed_square = min(speed_square, cornering / curvature + 2.0 * braking * room)
     return math.sqrt(speed_square)
+
+
+def arrival(segments, last, s, speed, target, limit, speed_max, cornering, bend_braking, horizon):
+    """When and how fast a vehicle, accelerating as its route (rows 0…last) allows, reaches an arc length.
+
+    (seconds, m/s); the horizon and the speed by then if it is not there before.
+    """
+    row, seconds = 0, 0.0
+    while s < target and seconds < horizon:
+        while row < last and s > segments[row + 1, START]:
+            row += 1
+        if s + speed * _PREDICTION_STEP >= target:
+            return seconds + (target - s) / speed, speed
+        bend = bend_speed(segments, row, last, s, cornering, bend_braking)
+        push = min(limit, max((bend - speed) / _PREDICTION_STEP, -limit))
+        s += speed * _PREDICTION_STEP
+        speed = min(max(speed + push * _PREDICTION_STEP, 0.0), speed_max)
+        seconds += _PREDICTION_STEP
+    return seconds, speed

@@ -26,8 +26,7 @@ from sim_node.observation import (
     VIEW_SIGHT,
     conflict_lane,
 )
-from sim_node.roads import START, bend_speed, project
-from sim_node.scenario import STEP_SECONDS
+from sim_node.roads import arrival, project
 
 GAP, PREDICT = 0, 1
 
@@ -39,21 +38,10 @@ _STANDING = 0.1             # m/s below which a vehicle counts as standing
 _NEVER = 60.0               # s
 
 
-def arrival(p, segments, s, speed, target):
-    """When and how fast ego, accelerating as its route allows, reaches an arc length: (seconds, m/s)."""
-    last = int(p.ego_last)
-    row = int(p.ego_first)
-    seconds = 0.0
-    while s < target and seconds < _NEVER:
-        while row < last and s > segments[row + 1, START]:
-            row += 1
-        bend = bend_speed(segments, row, last, s, p.ego_cornering, p.ego_bend_braking)
-        push = min(p.vehicle_acceleration_limit, max(bend - speed, -p.vehicle_acceleration_limit * STEP_SECONDS)
-                   / STEP_SECONDS)
-        s += speed * STEP_SECONDS
-        speed = min(max(speed + push * STEP_SECONDS, 0.0), p.ego_speed_max)
-        seconds += STEP_SECONDS
-    return seconds, speed
+def ego_arrival(p, segments, s, speed, target):
+    """When and how fast ego, accelerating, reaches an arc length: (seconds, m/s)."""
+    return arrival(segments, int(p.ego_last), s, speed, target, p.vehicle_acceleration_limit, p.ego_speed_max,
+                   p.ego_cornering, p.ego_bend_braking, _NEVER)
 
 
 def gap_is_open(lanes, view, lane, s, speed, threshold):
@@ -69,9 +57,9 @@ def gap_is_open(lanes, view, lane, s, speed, threshold):
 
 def clears(p, segments, lanes, lane, ego_s, ego_speed, s, speed, margin):
     """Whether ego, accelerating from now, is predicted to pass `margin` seconds before or behind a vehicle."""
-    enters, joins = arrival(p, segments, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
+    enters, joins = ego_arrival(p, segments, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
     if lanes[lane, LANE_JOINED] == 0.0:
-        leaves, _ = arrival(p, segments, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
+        leaves, _ = ego_arrival(p, segments, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
         pace = max(speed, _STANDING)
         arrives, departs = (lanes[lane, LANE_ENTERS] - s) / pace, (lanes[lane, LANE_LEAVES] - s) / pace
         return leaves + margin < arrives or departs + margin < enters

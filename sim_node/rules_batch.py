@@ -5,11 +5,11 @@ from __future__ import annotations
 from sim_node.compiled import compiled, kernel
 from sim_node.drivers import follow, safe_speed
 from sim_node.observation import conflict_lane, near
-from sim_node.roads import bend_speed, project, wrap
-from sim_node.rules import approach, arrival, clears, gap_is_open, rule
+from sim_node.roads import arrival, bend_speed, project, wrap
+from sim_node.rules import approach, clears, ego_arrival, gap_is_open, rule
 
-*_, rule = compiled(wrap, project, bend_speed, near, conflict_lane, safe_speed, follow, arrival, gap_is_open, clears,
-                    approach, rule)
+*_, rule = compiled(wrap, project, bend_speed, arrival, near, conflict_lane, safe_speed, follow, ego_arrival,
+                    gap_is_open, clears, approach, rule)
 
 
 @kernel

@@ -10,6 +10,7 @@ from typing import Protocol
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import remove_ros_args
 
 try:
     from rclpy.experimental import EventsExecutor  # half the round trip of the other
@@ -24,6 +25,9 @@ class Runnable(Protocol):
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
 
+    def begin(self) -> None:
+        """Send the first messages."""
+
     def stop(self) -> None:
         """Send the last messages."""
 
@@ -34,8 +38,10 @@ class Runnable(Protocol):
 def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> int:
     """Spin a node until it is finished or gets SIGINT or SIGTERM; gives the exit code."""
     told: list[int] = []
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda number, _: told.append(number))
+    if extra := remove_ros_args(sys.argv if args is None else args)[args is None:]:
+        print(f'{name}: {" ".join(extra)}: parameters are given as --ros-args -p NAME:=VALUE, and listed in '
+              'docs/interface.md', file=sys.stderr)
+        return 2
     # rclpy's own handlers would end the context at once, before a node could send its last command.
     try:
         try:
@@ -44,11 +50,16 @@ def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> in
         except (ValueError, OSError, RuntimeError) as error:     # rclpy's own are the last kind
             print(f'{name}: {error}', file=sys.stderr)
             return 2
+        for signum in (signal.SIGINT, signal.SIGTERM):     # who has said hello says goodbye
+            signal.signal(signum, lambda number, _: told.append(number))
+        node.begin()
         executor = EventsExecutor()
         executor.add_node(node)  # type: ignore[arg-type]
         while not told and not node.finished:
             executor.spin_once(timeout_sec=0.2)
         node.stop()
+        for signum in (signal.SIGINT, signal.SIGTERM):     # it ends already
+            signal.signal(signum, signal.SIG_IGN)
         executor.shutdown()
         node.destroy_node()
     finally:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from sim_node.settings import SettingsError
+from sim_node.settings import whole_number
 
 EPISODES_PER_SEED = 1_000_000
+LAST_SEED = 9_000_000_000_000_999_999     # of an episode; a little below what 63 bits hold, so that counting on is safe
 
 
 def episode_seed(seed: int, episode: int) -> int:
     """The seed of an episode of a run: run 7's episode 12 is 7000012. Runs never share an episode."""
-    if not 0 <= seed <= 9_000_000_000_000:
-        raise SettingsError(f'seed: expected a whole number from 0 to 9e12, got {seed}')
-    if not 0 <= episode < EPISODES_PER_SEED:
-        raise SettingsError(f'episode: expected a whole number below {EPISODES_PER_SEED}, got {episode}')
-    return seed * EPISODES_PER_SEED + episode
+    seed = whole_number('seed', seed, 0, LAST_SEED // EPISODES_PER_SEED)
+    return seed * EPISODES_PER_SEED + whole_number('episode', episode, 0, EPISODES_PER_SEED - 1)

@@ -7,7 +7,7 @@ import math
 from sim_node.births import bear, begin_episode
 from sim_node.compiled import compiled, kernel
 from sim_node.geometry import LANE_END
-from sim_node.observation import conflict_lane, near, observe
+from sim_node.observation_batch import observe
 from sim_node.rewards import episode_reward
 from sim_node.roads import bend_speed, project, wrap
 from sim_node.scenario import STEP_SECONDS
@@ -15,7 +15,7 @@ from sim_node.state import COLLISION, DRIVING, GONE, RUNNING, SUCCESS, TIMEOUT
 from sim_node.traffic import bicycle, decide, move, stanley, who_drives
 from sim_node.vehicles import overlap
 
-wrap, project, bend_speed, _, _, observe = compiled(wrap, project, bend_speed, near, conflict_lane, observe)
+wrap, project, bend_speed = compiled(wrap, project, bend_speed)
 overlap, episode_reward = compiled(overlap, episode_reward)
 
 
@@ -92,12 +92,13 @@ move_ego, step_scene, gather, look = compiled(move_ego, step_scene, gather, look
 
 
 @kernel
-def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, observations):
-    """Begin an episode of its seed in every scene."""
+def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, chosen, observations):
+    """Begin an episode of its seed in every chosen scene."""
     p = params[0]
     for i in range(scenes.shape[0]):
-        begin_episode(p, segments, lanes, scenes[i], cars[i])
-        counts[i] = look(p, segments, lanes, view, scenes[i], cars[i], ego[i], others[i], observations[i])
+        if chosen[i]:
+            begin_episode(p, segments, lanes, scenes[i], cars[i])
+            counts[i] = look(p, segments, lanes, view, scenes[i], cars[i], ego[i], others[i], observations[i])
 
 
 @kernel
@@ -105,7 +106,8 @@ def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts,
                auto_reset, observations, finals, results):
     """Hold each acceleration for `repeat` steps or until the episode ends; begin the next one where it has.
 
-    Gives the number of a scene whose acceleration is not finite, before anything has moved, or -1.
+    Where the episode had ended before, nothing moves and nothing is paid again. Gives the number of a scene whose
+    acceleration is not finite, before anything has moved, or -1.
     """
     for i in range(scenes.shape[0]):
         if not math.isfinite(accelerations[i]):
@@ -113,12 +115,14 @@ def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts,
     p = params[0]
     for i in range(scenes.shape[0]):
         scene, result = scenes[i], results[i]
+        was_running = scene.outcome == RUNNING
         for _ in range(repeat):
-            if scene.outcome == RUNNING:
-                step_scene(p, segments, lanes, scene, cars[i], drivers, accelerations[i])
+            if scene.outcome != RUNNING:
+                break
+            step_scene(p, segments, lanes, scene, cars[i], drivers, accelerations[i])
         done = scene.outcome != RUNNING
         result.reward = episode_reward(scene.outcome, scene.step, p.reward_success, p.reward_bonus, p.reward_decay,
-                                       p.reward_collision, p.reward_timeout) if done else 0.0
+                                       p.reward_collision, p.reward_timeout) if done and was_running else 0.0
         result.done, result.outcome, result.steps = done, scene.outcome, scene.step
         result.hit, result.seed = scene.hit, scene.seed
         counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], finals[i])

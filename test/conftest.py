@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from node_probe import Nodes, Probe
+from preloaded import PreloadedRos
 
 from wcpg_ros.domain import Ros, taken_domain
 
+# A shell ignores Ctrl-C for what it runs in the background, and so would every process the tests start from there.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture
-def ros(tmp_path: Path) -> Iterator[Ros]:
+def ros(tmp_path: Path, kernels: None) -> Iterator[Ros]:
     """Give a test its own domain and what it takes to run processes there."""
     with taken_domain() as domain:
-        here = Ros(domain, tmp_path)
+        here = PreloadedRos(domain, tmp_path)
         yield here
         here.kill_all()
 
@@ -29,9 +34,19 @@ def probe(ros: Ros) -> Iterator[Probe]:
 
 
 @pytest.fixture
-def nodes(ros: Ros, tmp_path: Path, kernels: None) -> Nodes:
-    """The nodes under test, with the simulator compiled."""
+def nodes(ros: Ros, tmp_path: Path) -> Nodes:
+    """The nodes under test."""
     return Nodes(ros, tmp_path)
+
+
+@pytest.fixture
+def fresh_nodes(ros: Ros, tmp_path: Path) -> Iterator[Nodes]:
+    """The nodes under test, each in a process that begins with nothing loaded."""
+    folder = tmp_path / 'fresh'
+    folder.mkdir()
+    here = Ros(ros.domain, folder)
+    yield Nodes(here, folder)
+    here.kill_all()
 
 
 @pytest.fixture(scope='session')

@@ -132,14 +132,14 @@ class Nodes:
     def sim(self, *remappings: str, **parameters: Any) -> Running:
         """A simulator in lock-step, as fast as it goes, unless told otherwise."""
         wanted = {'lockstep': True, 'speed_factor': 0.0, 'command_timeout': WAIT, **parameters}
-        return self._start('sim_node.node', remappings, wanted)
+        return self._start('sim_node', remappings, wanted)
 
     def wcpg(self, *remappings: str, **parameters: Any) -> Running:
         """A policy with random weights, unless told otherwise."""
         wanted = {'stale_after': WAIT, **parameters}
         if 'model' not in wanted:
             wanted['model'] = self.model()
-        return self._start('wcpg_ros.policy_node', remappings, wanted)
+        return self._start('wcpg_ros', remappings, wanted)
 
     def model(self, seed: int = 0, **changes: Any) -> Path:
         """A model file."""

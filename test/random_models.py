@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim_node.observation import VERSION
+from sim_node.observation import POSES
 from wcpg_ros.model_file import ACTOR_LAYERS, CRITIC_LAYERS, ModelFile, ModelInfo
 
 INFO = ModelInfo(
-    scenario='left_turn', layout_version=VERSION, vehicles=3, time_feature=False, observation_size=16,
+    scenario='left_turn', layout_version=POSES, vehicles=3, time_feature=False, observation_size=16,
     normaliser_clip=5.0, action_bound=4.0, alpha_min=0.01, alpha_max=1.0, risk_measure='cvar', critic='gaussian',
     twin=False, return_scale=1.0, gamma=0.99, decision_interval=0.4, action_repeat=4,
     recipe={'batch_size': 512, 'learning_rate': 1e-4, 'note': 'Υ'}, seed=3, episodes=5000, code_version='0.1.0',
@@ -22,6 +22,8 @@ def random_tensors(info, seed=0, quantiles=32, actor_widths=None, critic_widths=
     size = info.observation_size
     tensors = {'normaliser.mean': rng.normal(0.0, 10.0, size), 'normaliser.std': rng.uniform(0.5, 20.0, size)}
     outputs = 2 if info.critic == 'gaussian' else 2 * quantiles
+    if info.critic == 'categorical':
+        tensors['atoms'] = np.linspace(-5.0, 6.0, outputs)
     critic = {**(critic_widths or CRITIC_WIDTHS), 'out': outputs}
     networks = [('actor', ACTOR_LAYERS, actor_widths or ACTOR_WIDTHS), ('critic', CRITIC_LAYERS, critic)]
     if info.twin:

@@ -61,5 +61,6 @@ def test_a_recorder_that_cannot_record_ends_the_launch(nodes: Nodes, ros: Ros, t
     (tmp_path / 'bag').mkdir()
     launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model()}',
                       f'record:={tmp_path / "bag"}')
-    launch.ended(60)     # instead of waiting for ever
+    assert launch.ended(60) == 1     # instead of waiting for ever
     assert 'already exists' in launch.text
+    assert 'the recorder has died' in launch.text

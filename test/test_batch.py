@@ -1,11 +1,14 @@
 """The batched stepper: seeds, streams, resets, and what it refuses."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 from sim_node.batch import Batch
 from sim_node.scenario import load_scenario, scenario_names
-from sim_node.seeds import episode_seed
+from sim_node.seeds import LAST_SEED, episode_seed
 from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, DROPPED, RUNNING, SUCCESS, TIMEOUT
 
@@ -148,18 +151,87 @@ def test_a_restored_state_goes_on_as_if_nothing_had_happened() -> None:
     batch.reset(np.arange(8))
     accelerations = np.random.default_rng(0).uniform(-4, 4, (200, 8))
     for row in accelerations[:100]:
-        batch.step(row)
-    observation = other.restore(batch.state())
-    assert np.array_equal(observation, batch.step(np.zeros(8), repeat=0).observation)
+        result = batch.step(row)
+    assert np.array_equal(other.restore(batch.state()), result.observation)
+    assert np.array_equal(other.others, batch.others)     # what a rule sees before the next step
     for row in accelerations[100:]:
         assert np.array_equal(batch.step(row).observation, other.step(row).observation)
-    with pytest.raises(SettingsError, match="'scenes' does not fit this batch of 4 scenes"):
-        Batch(load_scenario('merge'), 4).restore(batch.state())
 
 
-@pytest.mark.parametrize('n', [0, -3, 2.5, True, '4'])
+@pytest.mark.parametrize('copied', [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_a_copy_drives_on_alone(copied) -> None:
+    batch = Batch(load_scenario('left_turn'), 4)
+    assert not copied(batch).begun
+    with pytest.raises(SettingsError, match='state: call reset'):
+        batch.state()
+    batch.reset(np.arange(4))
+    batch.step(np.full(4, 1.0), repeat=20)
+    other = copied(batch)
+    before = batch.scenes.copy()
+    seen = other.step(np.full(4, 1.0), repeat=4)
+    assert np.array_equal(batch.scenes, before)
+    assert np.array_equal(seen.steps, other.scenes['step'])
+    assert np.array_equal(seen.observation, batch.step(np.full(4, 1.0), repeat=4).observation)
+
+
+@pytest.mark.parametrize(('other', 'message'), [
+    (lambda: Batch(load_scenario('merge'), 4), "state: 'scenes' does not fit this batch of 4 scenes"),
+    (lambda: Batch(load_scenario('left_turn'), 8), 'state: of another scene, or of other settings'),
+    (lambda: Batch(load_scenario('merge', changes={'driver.headway': 1.0}), 8), 'state: of another scene, or of other'),
+    (lambda: Batch(load_scenario('merge', '+5/1%'), 8), "state: 'cars' does not fit"),
+])
+def test_a_state_of_something_else_is_refused_and_changes_nothing(other, message: str) -> None:
+    batch, other = Batch(load_scenario('merge'), 8), other()
+    batch.reset(np.arange(8))
+    with pytest.raises(SettingsError, match=message):
+        other.restore(batch.state())
+    assert not other.begun
+    assert not other.scenes['seed'].any()
+
+
+@pytest.mark.parametrize('name', scenario_names())
+def test_an_ended_episode_stays_ended_and_is_paid_once(name: str) -> None:
+    batch = Batch(load_scenario(name), 32, auto_reset=False)
+    batch.reset(np.arange(32))
+    paid, moments = np.zeros(32), np.zeros(32, int)
+    for _ in range(90):
+        result = batch.step(np.full(32, 4.0), repeat=4)
+        paid += result.reward
+        moments += result.reward != 0.0
+    assert result.done.all()
+    assert (moments == 1).all()
+    assert set(paid[result.outcome == COLLISION]) == {-50.0}
+    ended = batch.scenes.copy()
+    batch.step(np.full(32, -4.0))
+    assert np.array_equal(batch.scenes, ended)
+
+
+def test_without_any_vehicle_the_road_stays_empty() -> None:
+    batch = Batch(load_scenario('left_turn', changes={'traffic.platoon': 0, 'traffic.spawned': 0}), 64)
+    batch.reset(np.arange(64))
+    for _ in range(100):
+        assert not batch.step(np.full(64, -4.0)).done.any()
+        assert not batch.counts.any()
+
+
+def test_chosen_scenes_begin_anew_while_the_others_go_on() -> None:
+    batch, untouched = (Batch(load_scenario('merge'), 3, auto_reset=False) for _ in range(2))
+    with pytest.raises(SettingsError, match='chosen: expected everywhere at the first reset'):
+        batch.reset([1, 2, 3], chosen=np.array([True, False, True]))
+    for each in (batch, untouched):
+        each.reset([1, 2, 3])
+        each.step(np.full(3, -4.0), repeat=20)
+    first = Batch(load_scenario('merge'), 1).reset(7)
+    observation = batch.reset([9, 7, 9], chosen=np.array([False, True, False]))
+    assert np.array_equal(observation[1], first[0])
+    assert batch.scenes['step'].tolist() == [20, 0, 20]
+    assert batch.scenes['seed'].tolist() == [1, 7, 3]
+    assert np.array_equal(batch.step(np.zeros(3)).observation[::2], untouched.step(np.zeros(3)).observation[::2])
+
+
+@pytest.mark.parametrize('n', [0, -3, 2.5, True, '4', 10 ** 12])
 def test_a_batch_needs_a_whole_number_of_scenes(n: object) -> None:
-    with pytest.raises(SettingsError, match='number of scenes: expected a whole number of at least 1'):
+    with pytest.raises(SettingsError, match='number of scenes: expected a whole number from 1 to 1000000'):
         Batch(load_scenario('merge'), n)  # type: ignore[arg-type]
 
 
@@ -173,11 +245,44 @@ def test_accelerations_that_cannot_be_are_refused_and_change_nothing() -> None:
         batch.step([0.0, float('nan'), 0.0])
     with pytest.raises(SettingsError, match=r'accelerations\[2\]: expected a finite number, got inf'):
         batch.step([0.0, 1.0, float('inf')])
-    with pytest.raises(SettingsError, match=r'expected shape \(3,\), got \(2,\)'):
+    with pytest.raises(SettingsError, match=r'accelerations: expected 3 numbers, got float64 of shape \(2,\)'):
         batch.step([0.0, 1.0])
-    with pytest.raises(SettingsError, match='seeds: expected 3 whole numbers'):
-        batch.reset([1.0, 2.0, 3.0])  # type: ignore[list-item]
+    for wrong in (['a', 'b', 'c'], [None] * 3, [True] * 3, [1j] * 3, [[1.0], [1.0, 2.0], [0.0]], 0.0, [[0.0]] * 3):
+        with pytest.raises(SettingsError, match='accelerations: expected 3 numbers, got'):
+            batch.step(wrong)  # type: ignore[arg-type]
+    for repeat in (0, -1, 2.0, True, 10 ** 30):
+        with pytest.raises(SettingsError, match='repeat: expected a whole number from 1 to 1000000'):
+            batch.step([0.0, 0.0, 0.0], repeat=repeat)  # type: ignore[arg-type]
     assert np.array_equal(before, batch.scenes)
+
+
+def test_seeds_that_cannot_be_are_refused_and_change_nothing() -> None:
+    batch = Batch(load_scenario('left_turn'), 3)
+    batch.reset([1, 2, 3])
+    before = batch.scenes.copy()
+    for wrong in ([1.0, 2.0, 3.0], [1, 2], [True] * 3, ['1', '2', '3'], [1, 2, 2 ** 64], [[1, 2, 3]]):
+        with pytest.raises(SettingsError, match='seeds: expected 3 whole numbers'):
+            batch.reset(wrong)  # type: ignore[arg-type]
+    for culprit in (-1, 2 ** 63 - 1):
+        with pytest.raises(SettingsError, match=f'seeds: expected from 0 to {LAST_SEED}, got .{culprit}.'):
+            batch.reset([1, culprit, 3])
+    with pytest.raises(SettingsError, match='seeds: expected from 0 to'):
+        batch.reset(np.array([1, 2, 2 ** 63], np.uint64))
+    for stride in (-1, 0.5, 2 ** 40):
+        with pytest.raises(SettingsError, match='stride: expected'):
+            batch.reset([1, 2, 3], stride)  # type: ignore[arg-type]
+    assert np.array_equal(before, batch.scenes)
+    batch.reset(np.full(3, LAST_SEED))
+    assert (batch.step(np.zeros(3)).seed == LAST_SEED).all()
+
+
+def test_a_decision_may_be_longer_than_its_episode_and_arrays_of_any_layout_do() -> None:
+    batch, other = (Batch(load_scenario('merge'), 4, auto_reset=False) for _ in range(2))
+    batch.reset(np.arange(8, dtype=np.uint8)[::2])
+    other.reset([0, 2, 4, 6])
+    wide = np.repeat(np.array([4.0, -4.0, 0.0, 1.0], np.float32), 3)[::3]
+    assert np.array_equal(batch.step(wide, repeat=1_000_000).steps, other.step([4, -4, 0, 1], repeat=300).steps)
+    assert batch.scenes['outcome'].all()
 
 
 def test_seeds_of_runs_never_meet() -> None:

@@ -119,7 +119,7 @@ def test_quantile_loss_is_least_at_the_quantiles_and_their_mean_is_cvar(alpha: f
     returns = (-rng.exponential(5.0, 8192)).astype(np.float32)
     zero = np.zeros_like(returns)
     count = 32
-    head = QuantileHead(count, 0.01, 'cvar')
+    head = QuantileHead(count, 0.01, 'cvar', (-100.0, 100.0))
     head.prepare(np.full(returns.size, alpha, np.float32))
     quantiles = np.quantile(returns, quantile_levels(alpha, count))
     slopes = {}
@@ -142,12 +142,12 @@ def test_heads_agree_on_moments() -> None:
     mean, std = GaussianHead('paper', 'wasserstein', 'cvar').moments(out, np.ones(1, np.float32))
     assert (mean[0], std[0]) == pytest.approx((3.0, np.sqrt(np.log1p(np.exp(2.0)))), rel=1e-6)
     values, alpha = np.arange(8.0, dtype=np.float32)[:, None], np.array([0.3], np.float32)
-    mean, std = QuantileHead(4, 1.0, 'cvar').moments(values, alpha)
+    mean, std = QuantileHead(4, 1.0, 'cvar', (-1.0, 1.0)).moments(values, alpha)
     assert (mean[0], std[0]) == pytest.approx([float(x) for x in quantile_mean_std(values[:, 0], 0.3)], rel=1e-6)
 
 
 @pytest.mark.parametrize(('target', 'loss'), [('td_error', 'wasserstein'), ('paper', 'likelihood')])
 def test_pairs_that_cannot_work_are_refused_with_the_reason(target, loss) -> None:
-    with pytest.raises(SettingsError, match=f'variance_target {target} with variance_loss {loss} does not work: '):
+    with pytest.raises(SettingsError, match=f'variance_target: {target} with variance_loss {loss} does not work: '):
         CriticSettings(variance_target=target, variance_loss=loss)
     CriticSettings(kind='quantile', variance_target=target, variance_loss=loss)   # a quantile critic has no variance

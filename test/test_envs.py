@@ -3,7 +3,9 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
 
 import sim_node.envs
 from sim_node.settings import SettingsError
@@ -40,32 +42,94 @@ def test_ppo_of_stable_baselines_learns_on_it_unchanged(name: str) -> None:
     random = np.random.default_rng(0)
     chance = returns(name, lambda seen: random.uniform(-4, 4, (len(seen), 1)))
     scenes = make_vec_env(name, n_envs=8, seed=0)
-    model = PPO('MlpPolicy', scenes, seed=0, n_steps=256, batch_size=256, device='cpu').learn(61_440)
+    model = PPO('MlpPolicy', scenes, seed=0, n_steps=256, batch_size=256, device='cpu').learn(40_960)
     learned = returns(name, lambda seen: model.predict(seen, deterministic=True)[0])
     error = np.hypot(chance.std(), learned.std()) / np.sqrt(len(chance))
     print(f'{name}: random {chance.mean():.1f}, PPO {learned.mean():.1f}, standard error {error:.2f}')
     assert learned.mean() > chance.mean() + 3 * error
 
 
+def assert_same(ours: object, theirs: object) -> None:
+    """Compare infos: dictionaries of arrays, some of them of objects."""
+    if isinstance(theirs, dict):
+        assert isinstance(ours, dict)
+        assert ours.keys() == theirs.keys()
+        for key, value in theirs.items():
+            assert_same(ours[key], value)
+    else:
+        assert isinstance(ours, np.ndarray)
+        assert isinstance(theirs, np.ndarray)
+        assert ours.dtype == theirs.dtype
+        for mine, yours in zip(ours, theirs, strict=True):
+            assert np.array_equal(mine, yours)
+
+
 @pytest.mark.parametrize('name', NAMES)
-def test_single_and_vector_drive_the_same_episodes(name: str) -> None:
-    actions = np.random.default_rng(1).uniform(-4, 4, (75, 1)).astype(np.float32)
-    single, vector = gymnasium.make(name), gymnasium.make_vec(name, num_envs=3)
-    seen, _ = single.reset(seed=5)
-    all_seen, _ = vector.reset(seed=5)
-    for action in actions:
-        assert np.array_equal(seen, all_seen[0])
-        seen, reward, terminated, truncated, info = single.step(action)
-        all_seen, rewards, all_terminated, _, infos = vector.step(np.repeat(action[None], 3, axis=0))
-        assert (reward, terminated, truncated) == (rewards[0], all_terminated[0], False)
-        if terminated:
-            assert infos['_final_obs'][0]
-            assert np.array_equal(infos['final_obs'][0], seen)
-            assert {key: infos['final_info'][key][0] for key in ('outcome', 'seed', 'hit')} == {
-                key: info[key] for key in ('outcome', 'seed', 'hit')}
-            break
-    assert terminated
-    assert info['outcome'] in ('success', 'collision', 'timeout')
+def test_vector_does_as_gymnasiums_own_vector_of_singles(name: str) -> None:
+    ours = gymnasium.make_vec(name, num_envs=4)
+    theirs = gymnasium.make_vec(name, num_envs=4, vectorization_mode='sync',
+                                vector_kwargs={'autoreset_mode': AutoresetMode.SAME_STEP})
+    random = np.random.default_rng(1)
+    actions = random.uniform(-4, 4, (300, 4, 1)).astype(np.float32)
+    mask = np.array([True, False, True, False])
+    ended = 0
+    for step, action in enumerate(actions):
+        if step == 0:
+            results = [scenes.reset(seed=[5, 6, 7, 8]) for scenes in (ours, theirs)]
+        elif step == 120:
+            results = [scenes.reset(seed=[9, None, None, 2], options={'reset_mask': mask}) for scenes in (ours, theirs)]
+        elif step == 240:
+            results = [scenes.reset() for scenes in (ours, theirs)]
+        else:
+            results = [scenes.step(action) for scenes in (ours, theirs)]
+            ended += results[0][2].sum()
+        for mine, yours in zip(*results, strict=True):
+            assert_same(mine, yours)
+    assert ended > 8
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_one_seed_means_its_first_episodes_and_then_the_next_ones(name: str) -> None:
+    scenes = gymnasium.make_vec(name, num_envs=3)
+    assert scenes.reset(seed=5)[1]['seed'].tolist() == [5_000_000, 5_000_001, 5_000_002]
+    assert scenes.reset()[1]['seed'].tolist() == [5_000_003, 5_000_004, 5_000_005]
+    drawn = gymnasium.make_vec(name, num_envs=3).reset()[1]['seed']
+    assert np.diff(drawn).tolist() == [1, 1]
+
+
+def test_what_a_vector_cannot_do_is_refused() -> None:
+    scenes = gymnasium.make_vec('wcpg/Merge-v0', num_envs=3)
+    with pytest.raises(ValueError, match='reset'):
+        scenes.step(np.zeros((3, 1), np.float32))
+    scenes.reset(seed=1)
+    for shape in ((3,), (1, 3), (2, 1), ()):
+        with pytest.raises(ValueError, match=r'action: expected shape \(3, 1\), got'):
+            scenes.step(np.zeros(shape, np.float32))
+    with pytest.raises(ValueError, match='seed: expected 3 of them, got 2'):
+        scenes.reset(seed=[1, None])
+    with pytest.raises(ValueError, match='seed: expected a whole number from 0'):
+        scenes.reset(seed=[1, -2, 3])
+    for mask in (np.zeros(3, bool), np.ones(2, bool), [1, 0, 1]):
+        with pytest.raises(ValueError, match=r'reset_mask.*: expected 3 truth values, one of them true'):
+            scenes.reset(options={'reset_mask': mask})
+    with pytest.raises(ValueError, match="render_mode 'human': choose 'rgb_array' or None"):
+        gymnasium.make_vec('wcpg/Merge-v0', num_envs=3, render_mode='human')
+
+
+def test_nothing_goes_on_after_the_end_without_a_reset() -> None:
+    scene = gymnasium.make('wcpg/LeftTurn-v0').unwrapped
+    action = np.array([4.0], np.float32)
+    with pytest.raises(ResetNeeded, match='call reset'):
+        scene.step(action)
+    scene.reset(seed=1)
+    with pytest.raises(ValueError, match=r'action: expected shape \(1,\), got \(2,\)'):
+        scene.step(np.zeros(2))
+    while not scene.step(action)[2]:
+        pass
+    with pytest.raises(ResetNeeded, match='call reset'):
+        scene.step(action)
+    scene.reset()
+    assert not scene.step(action)[2]
 
 
 def test_running_out_of_time_terminates_with_nothing() -> None:
@@ -108,6 +172,19 @@ def test_a_picture_of_the_scene() -> None:
     assert (scene.render() != before).any()
     with pytest.raises(SettingsError, match="render_mode 'human': choose"):
         sim_node.envs.SceneEnv('left_turn', render_mode='human')
+
+
+def test_pictures_of_all_scenes_of_a_vector() -> None:
+    scenes = gymnasium.make_vec('wcpg/Merge-v0', num_envs=2, render_mode='rgb_array')
+    with pytest.raises(ResetNeeded, match='call reset'):
+        scenes.render()
+    single = gymnasium.make('wcpg/Merge-v0', render_mode='rgb_array')
+    scenes.reset(seed=[3, 4])
+    single.reset(seed=4)
+    first, second = scenes.render()
+    assert (first != second).any()
+    assert np.array_equal(second, single.render())
+    assert gymnasium.make_vec('wcpg/Merge-v0', num_envs=2).render() is None
 
 
 def test_rows_and_settings_reach_the_scene() -> None:

@@ -16,6 +16,8 @@ from sim_node.settings import SettingsError
 from sim_node.state import constants
 from wcpg_ros import evaluate
 from wcpg_ros.controllers import prepare
+from wcpg_ros.episodes import drive
+from wcpg_ros.json_text import json_text
 
 ARGUMENTS = ['--scenario', 'left_turn', '--controller', 'gap:3.0', '--row', 'train', '--episodes', '300', '--seed', '7']
 
@@ -31,8 +33,8 @@ def test_one_json_object_and_the_same_one_twice() -> None:
 
 def test_an_episode_is_the_same_whatever_is_driven_beside_it() -> None:
     scenario, controller = prepare('merge', 'train', 'predict:0.5')
-    many = evaluate.drive(scenario, controller, 200, seed=3)
-    few = evaluate.drive(scenario, controller, 7, seed=3)
+    many = drive(scenario, controller, 200, seed=3)
+    few = drive(scenario, controller, 7, seed=3)
     assert np.array_equal(many[:7], few)
     assert many['seed'].tolist() == list(range(3_000_000, 3_000_200))
 
@@ -45,9 +47,14 @@ def test_without_a_success_there_are_no_mean_steps(capsys: pytest.CaptureFixture
     assert evaluate.main(['--scenario', 'merge', '--controller', 'brake', '--episodes', '5']) == 0
 
 
+def test_json_has_null_for_what_is_no_number() -> None:
+    text = json_text({'a': float('nan'), 'b': [1.5, float('-inf'), 'NaN'], 'c': {'d': None, 'e': True}})
+    assert text == '{"a": null, "b": [1.5, null, "NaN"], "c": {"d": null, "e": true}}'
+
+
 def test_rows_are_kept_as_csv(tmp_path: Path) -> None:
     file = tmp_path / 'deep' / 'rows.csv'
-    assert evaluate.main([*ARGUMENTS, '--csv', str(file)]) == 0
+    assert evaluate.main([*ARGUMENTS, '--rows', str(file)]) == 0
     lines = file.read_text().splitlines()
     assert lines[0] == 'episode,seed,outcome,steps,return,hit'
     assert len(lines) == 301
@@ -68,8 +75,12 @@ def test_rows_are_kept_as_csv(tmp_path: Path) -> None:
     (['--scenario', 'merge', '--controller', 'brake', '--seed', '-1'], 'seed: expected a whole number from 0'),
     (['--scenario', 'merge', '--controller', 'brake', '--set', 'traffic.speed'], 'expected NAME=VALUE'),
     (['--scenario', 'merge', '--controller', 'brake', '--set', 'traffic.sped=3'], "unknown setting 'sped'"),
-    (['--scenario', 'merge', '--controller', 'brake', '--csv', '/proc/no/rows.csv'], '/proc/no'),
+    (['--scenario', 'merge', '--controller', 'brake', '--set', 'traffic.speed=[1'],
+     '--set traffic.speed: cannot be read as YAML'),
+    (['--scenario', 'merge', '--controller', 'brake', '--set', 'row=+5/1%'], 'merge.row: says which scene this is'),
+    (['--scenario', 'merge', '--controller', 'brake', '--rows', '/proc/no/rows.csv'], '/proc/no'),
 ])
+@pytest.mark.usefixtures('kernels')     # else compiling them may say a line of its own
 def test_bad_input_gets_one_line_that_names_it(arguments: list[str], message: str,
                                                capsys: pytest.CaptureFixture) -> None:
     if '--episodes' not in arguments:

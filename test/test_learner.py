@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from wcpg_ros.critics import SMALLEST_SPREAD
+from sim_node.settings import SettingsError
+from wcpg_ros.critics import SMALLEST_LEVEL
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
@@ -19,7 +20,10 @@ CRITICS = {
     'td_error likelihood': CriticSettings(variance_target='td_error', variance_loss='likelihood'),
     'twin gaussian': CriticSettings(twin=True),
     'quantile': CriticSettings(kind='quantile', quantiles=4),
+    'quantile, narrow range': CriticSettings(kind='quantile', quantiles=4, return_range=(-0.5, 0.5)),
     'quantile, plain loss': CriticSettings(kind='quantile', quantiles=3, kappa=0.0),
+    'categorical': CriticSettings(kind='categorical', atoms=11, return_range=(-60.0, 60.0), return_scale=10.0),
+    'twin categorical': CriticSettings(kind='categorical', atoms=7, return_range=(-60.0, 60.0), twin=True),
     'twin quantile': CriticSettings(kind='quantile', quantiles=4, twin=True, return_scale=5.0),
 }
 
@@ -80,12 +84,20 @@ class Reference:
         if self.recipe.critic.kind == 'gaussian':
             std = torch.sqrt(torch.nn.functional.softplus(out[:, 1]) + VARIANCE_FLOOR)
             return out[:, 0] - torch.tensor(measure.coefficient(alpha)) * std
+        if self.recipe.critic.kind == 'categorical':
+            share, level = out.softmax(1), self.batch['alpha'][:, None]
+            counted = torch.minimum((level - (share.cumsum(1) - share)).clamp(min=0), share)
+            return (counted * self.atoms()).sum(1) / level[:, 0]
         count = self.recipe.critic.quantiles
         value = (torch.tensor(measure.quantile_weights(alpha, count)) * out).sum(1)
         weight = torch.tensor(quantile_probabilities(alpha, count))
         mean = (weight * out).sum(1)
         variance = (weight * (out - mean[:, None]) ** 2).sum(1)
         return value - measure.std_weight * torch.sqrt(variance) if measure.std_weight else value
+
+    def atoms(self) -> torch.Tensor:
+        s = self.recipe.critic
+        return torch.linspace(*s.return_range, s.atoms, dtype=torch.float64) / s.return_scale
 
     def critics(self) -> list[str]:
         return ['critic', 'critic2'] if self.recipe.critic.twin else ['critic']
@@ -106,14 +118,21 @@ class Reference:
         b, s = self.batch, self.recipe.critic
         if s.kind == 'quantile':
             atoms = b['reward'][:, None] + b['bootstrap'][:, None] * following
+            atoms = atoms.clamp(*(end / s.return_scale for end in s.return_range))
             error = atoms[:, None, :] - out[:, :, None]
             level = torch.tensor(quantile_levels(self.learner.batch.alpha, s.quantiles))[:, :, None]
             weight = torch.tensor(quantile_probabilities(self.learner.batch.alpha, s.quantiles))[:, None, :]
             kappa = s.kappa / s.return_scale
             huber = error.abs() if kappa == 0 else torch.nn.functional.huber_loss(
                 error, torch.zeros_like(error), reduction='none', delta=kappa) / kappa
-            importance = 1.0 / (level * (1.0 - level)).clamp(min=SMALLEST_SPREAD).sqrt()
+            importance = 1.0 / level.clamp(min=SMALLEST_LEVEL).sqrt()
             return (importance * weight * (level - (error < 0).double()).abs() * huber).sum(2).mean()
+        if s.kind == 'categorical':
+            z = self.atoms()
+            place = (b['reward'][:, None] + b['bootstrap'][:, None] * z).clamp(z[0], z[-1])
+            near = (1.0 - (place[:, None, :] - z[:, None]).abs() / (z[1] - z[0])).clamp(0, 1)   # [n, atom, from]
+            target = (near * following.softmax(1)[:, None, :]).sum(2).detach()
+            return -(target * out.log_softmax(1)).sum(1).mean()
         mean, variance = out[:, 0], torch.nn.functional.softplus(out[:, 1]) + VARIANCE_FLOOR
         next_mean = following[:, 0]
         next_variance = torch.nn.functional.softplus(following[:, 1]) + VARIANCE_FLOOR
@@ -165,6 +184,10 @@ def test_critic_gradient_equals_autograd(name: str) -> None:
 @pytest.mark.parametrize('actor', [{}, {'pre_tanh_penalty': 0.1, 'behaviour_cloning': 0.5}, {'risk': 'mean_std:0.7'},
                                    {'risk': 'wang'}], ids=str)
 def test_actor_gradient_equals_autograd(name: str, actor: dict) -> None:
+    if 'categorical' in name and 'risk' in actor:
+        with pytest.raises(SettingsError, match='a categorical critic knows cvar only'):
+            make_learner(CRITICS[name], **actor)
+        return
     learner = make_learner(CRITICS[name], **actor)
     learner.sample(filled_replay(), Normaliser(STATE), np.random.default_rng(2))
     reference = Reference(learner)

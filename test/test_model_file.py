@@ -35,6 +35,7 @@ def write(path, info=None, tensors=None, **contents):
 
 @pytest.mark.parametrize('changes', [
     {}, {'twin': True}, {'critic': 'quantile'}, {'critic': 'quantile', 'twin': True, 'risk_measure': 'wang'},
+    {'critic': 'categorical', 'twin': True},
     {'observation_size': 17, 'time_feature': True, 'return_scale': 10.0, 'risk_measure': 'mean_std:0.5'},
 ])
 def test_a_model_comes_back_as_it_was_saved(path, changes):
@@ -170,9 +171,9 @@ def test_another_format(path):
 
 
 def test_another_observation_layout(path):
-    write(path, {**asdict(INFO), 'layout_version': 2})
-    with pytest.raises(ModelError, match=r'layout_version = 2 is another observation layout, this software speaks 1; '
-                                         'train again, or install'):
+    write(path, {**asdict(INFO), 'layout_version': 9})
+    with pytest.raises(ModelError, match=r'layout_version = 9 is another observation layout, this software speaks '
+                                         r'\(1, 2\); train again, or install'):
         ModelFile.load(path)
 
 
@@ -192,7 +193,8 @@ def test_an_unknown_metadata_key(path):
 
 
 @pytest.mark.parametrize(('change', 'message'), [
-    ({'critic': 'categorical'}, "critic = 'categorical' is unknown: choose one of gaussian, quantile"),
+    ({'critic': 'normal'}, "critic = 'normal' is unknown: choose one of gaussian, quantile, categorical"),
+    ({'critic': 'categorical', 'risk_measure': 'wang'}, 'a categorical critic knows cvar only'),
     ({'risk_measure': 'worst'}, "unknown risk measure 'worst': choose one of cvar"),
     ({'critic': 'quantile', 'risk_measure': 'paper'}, "'paper' is a Gaussian formula"),
     ({'scenario': ''}, 'scenario'), ({'scenario': 3}, 'scenario = 3 is not of type str'),
@@ -248,6 +250,15 @@ def poison(value):
 def test_wrong_tensors(path, name, make, message):
     write(path, tensors=edit(name, make))
     with pytest.raises(ModelError, match=rf'model\.safetensors: tensor {message}.*; train again'):
+        ModelFile.load(path)
+
+
+def test_a_categorical_critic_needs_a_return_for_every_output(path):
+    info = replace(INFO, critic='categorical')
+    tensors = random_tensors(info)
+    tensors['atoms'] = tensors['atoms'][:63]
+    write(path, asdict(info), tensors)
+    with pytest.raises(ModelError, match=r'tensor atoms has shape \[63\], not \[64\]'):
         ModelFile.load(path)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,10 @@ from rosbags.rosbag2 import Reader
 
 from launch import LaunchContext
 from sim_node.scenario import load_scenario
+from sim_node.state import OUTCOMES
 from wcpg_ros.controllers import prepare
 from wcpg_ros.domain import Ros, Running, eventually
-from wcpg_ros.evaluate import OUTCOMES, drive
+from wcpg_ros.episodes import drive
 from wcpg_ros.launching import scene_launch, silence_allowed
 
 ROOT = Path(__file__).parent.parent
@@ -67,8 +70,9 @@ def test_a_policy_that_dies_ends_the_launch(nodes: Nodes, ros: Ros) -> None:
     launch.wait_for('driving left_turn')
     launch.wait_for('simulating left_turn, row train, from seed 0')
     os.kill(pid, signal.SIGKILL)
-    assert launch.ended() == 0
+    assert launch.ended() == 1
     assert re.search(rf'\[ERROR\] \[wcpg-2\]: process has died \[pid {pid}, exit code -9', launch.text)
+    assert 'the policy has died with exit code -9; its last words are above' in launch.text
     assert '[INFO] [sim-1]: process has finished cleanly' in launch.text
     all_gone(launch)
 
@@ -97,19 +101,55 @@ def test_a_killed_launch_leaves_nobody(nodes: Nodes, ros: Ros) -> None:
 @pytest.mark.parametrize(('argument', 'said'), [
     ('row:=nope', "sim: row 'nope': left_turn has no such row; choose one of train"),
     ('model:=/no/such/file.safetensors', 'wcpg: /no/such/file.safetensors: '),
+    (f'model:={ROOT / "models" / "merge.safetensors"}', 'merge.safetensors: trained for merge, not for left_turn'),
     ('seed:=x', "launch argument seed: expected a whole number, got 'x'"),
+    ('rviz:=true', 'rviz2'),
 ])
 def test_a_bad_argument_ends_the_launch_and_is_named(nodes: Nodes, ros: Ros, argument: str, said: str) -> None:
     given = [argument] if argument.startswith('model') else [argument, f'model:={nodes.model()}']
     launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', *given)
-    launch.wait_for(re.escape(said))
-    launch.ended()
+    assert launch.ended() == 1
+    assert said in launch.text
+    assert 'Traceback' not in launch.text
     all_gone(launch)
+
+
+def test_told_to_stop_while_its_nodes_load_it_ends_quietly(nodes: Nodes, ros: Ros) -> None:
+    launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model()}')
+    for node in ('sim-1', 'wcpg-2'):
+        maps = Path('/proc', str(started(launch, node)), 'maps')
+        eventually(lambda maps=maps: '/rclpy/' in maps.read_text(), 10, f'{node} is loading')
+    launch.signal(signal.SIGINT)
+    assert launch.ended() == 0
+    assert 'Traceback' not in launch.text
+    assert launch.text.count('process has finished cleanly') == 2
+    all_gone(launch)
+
+
+@pytest.mark.parametrize(('program', 'module', 'exit_code'), [
+    ("sim_node.__main__ import main", 'rclpy', 0), ("sim_node.__main__ import main", 'numba.core', 0),
+    ("wcpg_ros.__main__ import main", 'wcpg_ros.policy', 0), ("ros2_standalone.cli import main", 'launch.actions', 2)])
+def test_a_program_told_to_stop_while_it_loads_says_nothing(program: str, module: str, exit_code: int) -> None:
+    """The signal comes when it imports this module."""
+    code = f'''
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from {program}
+sys.exit(main())
+'''
+    ended = subprocess.run([sys.executable, '-c', code, 'launch', 'wcpg_ros', 'left_turn.launch.py'],
+                           capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (exit_code, '', '')
 
 
 @pytest.mark.parametrize(('name', 'value', 'said'), [
     ('episodes', 'two', "expected a whole number, got 'two'"), ('alpha', 'low', "expected a number, got 'low'"),
     ('lockstep', 'maybe', "expected true or false, got 'maybe'"), ('speed_factor', '', "expected a number, got ''"),
+    ('speed_factor', 'nan', "expected a number, got 'nan'"), ('params_file', '/no/file', "no such file '/no/file'"),
     ('scene_pose', '[1, 2]', r"expected \[x, y, yaw\], got '\[1, 2\]'"), ('rviz', 'x', 'expected true or false'),
     ('storage', 'zip', "expected mcap or sqlite3, got 'zip'"),
 ])
@@ -123,6 +163,19 @@ def test_each_argument_is_checked(name: str, value: str, said: str) -> None:
     *_, start = scene_launch('left_turn').entities
     with pytest.raises(RuntimeError, match=f'launch argument {name}: {said}'):
         start.execute(context)
+
+
+def test_paths_may_be_at_home_and_unknown_arguments_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv('HOME', str(tmp_path))
+    (tmp_path / 'mine.yaml').write_text('/**:\n  ros__parameters: {}\n')
+    context = LaunchContext(argv=['params_file:=~/mine.yaml', 'alhpa:=1', 'launch-prefix:=nice'])
+    *declared, start = scene_launch('merge').entities
+    context.launch_configurations['params_file'] = '~/mine.yaml'
+    for argument in declared:
+        argument.execute(context)
+    said, sim, _ = start.execute(context)
+    assert said.msg[0].text == 'launch argument alhpa: not one of merge.launch.py, see --show-args'
+    assert str(tmp_path / 'mine.yaml') in sim._ros_arguments(context)
 
 
 def test_show_args_describes_every_argument(ros: Ros) -> None:

@@ -15,7 +15,7 @@ from std_msgs.msg import Float64MultiArray
 from sim_node.episode import Episode
 from sim_node.scenario import load_scenario
 from wcpg_ros.domain import Running
-from wcpg_ros.evaluate import EPISODE, drive
+from wcpg_ros.episodes import EPISODE, drive
 from wcpg_ros.policy import Policy
 
 STEP = 100_000_000     # ns

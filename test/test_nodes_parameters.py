@@ -81,12 +81,23 @@ def test_whole_numbers_are_taken_for_floats_at_the_start_and_later(nodes: Nodes,
     assert 'read-only' in probe.set('wcpg', 'map_frame', 'odom')
 
 
+def test_a_node_takes_no_other_arguments(ros: Ros) -> None:
+    running = ros.start_python('-m', 'sim_node', 'seed:=3')
+    assert running.ended() == 2
+    assert running.text == ('sim: seed:=3: parameters are given as --ros-args -p NAME:=VALUE, and listed in '
+                            'docs/interface.md\n')
+
+
+def test_an_unknown_parameter_is_named(nodes: Nodes) -> None:
+    nodes.wcpg(alhpa=0.3).wait_for('parameter alhpa is not one of /wcpg: left alone')
+
+
 def test_the_scene_s_parameters_are_checked_together(nodes: Nodes, probe: Probe) -> None:
     nodes.sim()
     assert probe.set('sim', 'scenario', 'roundabout') == \
         "scenario: 'roundabout' is unknown; choose one of left_turn, merge"
     assert probe.set('sim', 'row', '+0/3%').startswith("row '+0/3%': left_turn has no such row; choose one of train, ")
-    assert 'expected 0 <= low <= high' in probe.set('sim', 'traffic.speed_min', 50.0)
+    assert 'expected [low, high], got [50.0, 20.0]' in probe.set('sim', 'traffic.speed_min', 50.0)
     assert probe.set('sim', 'traffic.spawn_rate', 0.5) == ''
     assert 'out of range' in probe.set('sim', 'seed', -1)
     assert probe.get('sim', 'scenario') == 'left_turn'
@@ -97,6 +108,7 @@ def test_the_scene_s_parameters_are_checked_together(nodes: Nodes, probe: Probe)
     ('wcpg', {'alpha': 'high'}, "wcpg: .*'alpha'.*'high'.*'STRING'.*'DOUBLE'"),
     ('wcpg', {'model': '/no/such/model.safetensors'}, 'wcpg: /no/such/model.safetensors: '),
     ('wcpg', {'model': '""'}, 'wcpg: model: give the path of a trained policy'),
+    ('wcpg', {'scenario': 'merge'}, 'wcpg: .*: trained for left_turn, not for merge'),
     ('sim', {'row': 'nope'}, "sim: row 'nope': left_turn has no such row; choose one of train"),
     ('sim', {'scenario': 'nope'}, "sim: scenario: 'nope' is unknown; choose one of left_turn, merge"),
 ])

@@ -7,9 +7,12 @@ import sys
 import numpy as np
 import pytest
 from random_models import random_model, random_observations
+from scipy import stats
 
+from sim_node.settings import SettingsError
+from wcpg_ros.controllers import GRID, prepare
 from wcpg_ros.policy import Policy
-from wcpg_ros.risk import VARIANCE_FLOOR, quantile_probabilities, risk_measure
+from wcpg_ros.risk import VARIANCE_FLOOR, empirical_cvar, quantile_levels, quantile_probabilities, risk_measure
 
 
 def plain_network(model, network, observation, alpha, action=0.0):
@@ -177,7 +180,7 @@ def test_another_process_gives_the_same_bits(policy, model, tmp_path):
     assert printed.strip() == policy.act(rows, 0.1).tobytes().hex()
 
 
-@pytest.mark.parametrize('critic', ['gaussian', 'quantile'])
+@pytest.mark.parametrize('critic', ['gaussian', 'quantile', 'categorical'])
 def test_risk_too_is_bit_equal_in_any_batch(critic):
     policy = Policy(random_model(critic=critic, twin=True))
     rows = random_observations(70)
@@ -231,6 +234,64 @@ def test_risk_of_a_quantile_critic():
         assert together.mean[index] == pytest.approx(mean, abs=1e-4)
         assert together.std[index] == pytest.approx(np.sqrt(np.sum(probability * (values - mean) ** 2)), abs=1e-4)
         assert together.cvar[index] == pytest.approx(values[:32].mean(), abs=1e-4)
+
+
+def test_risk_of_a_categorical_critic():
+    model = random_model(critic='categorical', return_scale=2.0)
+    policy = Policy(model)
+    rows, alphas = random_observations(4), [0.02, 0.1, 0.6, 1.0]
+    together = policy.risk(rows, 1.5, alphas)
+    for index, (row, alpha) in enumerate(zip(rows, alphas, strict=True)):
+        logits = plain_network(model, 'critic', row, alpha, 1.5)
+        share = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        atoms = 2.0 * model.tensors['atoms'].astype(float)
+        sampled = np.random.default_rng(0).choice(atoms, 2_000_000, p=share / share.sum())
+        assert together.mean[index] == pytest.approx(sampled.mean(), abs=0.02)
+        assert together.std[index] == pytest.approx(sampled.std(), abs=0.02)
+        assert together.cvar[index] == pytest.approx(empirical_cvar(sampled, alpha), abs=0.03)
+
+
+def test_the_probability_of_a_return_is_the_critics():
+    rows, values = random_observations(6), np.linspace(-20.0, 20.0, 6)
+    policy = Policy(random_model(return_scale=10.0))
+    risk = policy.risk(rows, 0.5, 0.3)
+    expected = stats.norm(risk.mean, risk.std).cdf(values)
+    np.testing.assert_allclose(policy.probability(rows, 0.5, 0.3, values), expected, atol=1e-6)
+    for critic in ('quantile', 'categorical'):
+        model = random_model(critic=critic, return_scale=10.0)
+        policy = Policy(model)
+        assert policy.probability(rows, 0.5, 0.3, -1e3).tolist() == [0.0] * 6
+        assert policy.probability(rows, 0.5, 0.3, 1e3) == pytest.approx([1.0] * 6)
+    # of a quantile critic: a value between two of its outputs lies between their levels
+    model = random_model(critic='quantile', return_scale=10.0)
+    outputs = np.sort(10.0 * plain_network(model, 'critic', rows[0], 0.3, 0.5))
+    levels = quantile_levels(0.3, 32)
+    middle = 0.5 * (outputs[9] + outputs[10])
+    found = Policy(model).probability(rows[:1], 0.5, 0.3, middle)[0]
+    assert found == pytest.approx(0.5 * (levels[9] + levels[10]), abs=1e-4)
+
+
+@pytest.mark.parametrize('critic', ['gaussian', 'quantile', 'categorical'])
+def test_the_tail_at_the_policys_own_level_is_its_cvar_and_at_one_its_mean(critic):
+    policy = Policy(random_model(critic=critic, return_scale=3.0))
+    rows = random_observations(5)
+    risk = policy.risk(rows, -1.0, 0.4)
+    np.testing.assert_allclose(policy.tail(rows, -1.0, 0.4, 1.0), risk.mean, atol=1e-6)
+    if critic != 'quantile':     # whose atoms need not be in order
+        np.testing.assert_allclose(policy.tail(rows, -1.0, 0.4, 0.4), risk.cvar, atol=1e-6)
+    assert (policy.tail(rows, -1.0, 0.4, 0.1) <= policy.tail(rows, -1.0, 0.4, 0.5) + 1e-9).all()
+
+
+def test_greedy_takes_the_best_tail_of_the_risk_neutral_critic(tmp_path):
+    path = tmp_path / 'm.safetensors'
+    random_model(scenario='merge').save(path)
+    _, controller = prepare('merge', 'train', f'greedy:{path}', 0.05)
+    rows = random_observations(8)
+    grid = np.linspace(-4.0, 4.0, GRID)
+    worth = np.array([[Policy.load(path).tail(row[None], action, 1.0, 0.05)[0] for action in grid] for row in rows])
+    assert controller.act(None, rows).tolist() == grid[worth.argmax(axis=1)].tolist()
+    with pytest.raises(SettingsError, match='is unknown'):
+        prepare('merge', 'train', 'greedy:gap:3')
 
 
 def test_of_two_critics_the_one_with_the_smaller_cvar_speaks():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_node import guards
-from sim_node.guards import InputGuard, Problem
+from sim_node.guards import InputGuard, Problem, SoleSource
 from wcpg_ros import safety
 from wcpg_ros.safety import CommandLimiter, Safety, SafetySettings
 
@@ -108,6 +108,30 @@ def test_a_refused_message_is_counted_and_the_last_good_one_ages() -> None:
     assert guard.refused == {guards.NOT_FINITE: 4}
     assert guard.accepted == 1
     assert guard.status() == {'odometry accepted': '1', 'odometry refused, not finite': '4'}
+
+
+def test_a_problem_that_comes_and_goes_is_reported_every_five_seconds() -> None:
+    """As with two sources whose stamps differ: every other message is refused."""
+    clock = SteadyClock()
+    guard = InputGuard('odometry', 0.5, clock)
+    reports = []
+    for step in range(130):
+        clock.now = step / 10
+        guard.offer(1000 + step, None)
+        guard.offer(step, None)
+        reports += [(clock.now, report.split(':')[0]) for report in guard.take_reports()]
+    assert guard.refused == {guards.BACKWARDS: 130}
+    assert reports == [(0.0, 'odometry refused'), (0.1, 'odometry is valid again'), (5.0, 'odometry refused'),
+                       (5.1, 'odometry is valid again'), (10.0, 'odometry refused'), (10.1, 'odometry is valid again')]
+
+
+def test_a_second_publisher_is_reported_once_if_it_stays() -> None:
+    source = SoleSource('odometry')
+    assert [source.look(2) for _ in range(24)] == [None] * 24
+    assert source.look(1) is None     # the first one had been killed
+    reports = [source.look(3) for _ in range(60)]
+    assert [report for report in reports if report] == [
+        'odometry has 3 publishers, where one is believed: stop the others (ros2 topic info -v)']
 
 
 def test_reports_come_on_edges_only() -> None:

@@ -19,12 +19,10 @@ from bag_tools import messages
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
-DEMO = Path(__file__).with_name('demo_node.py')
-
 
 @pytest.fixture
 def demo(ros: Ros) -> Running:
-    running = ros.start_python(DEMO)
+    running = ros.start_python('-m', 'demo_node')
     running.wait_for('^ready')
     return running
 

@@ -19,7 +19,7 @@ DEMO = Path(__file__).with_name('demo_node.py')
 
 @pytest.fixture
 def demo(ros: Ros) -> Running:
-    running = ros.start_python(DEMO)
+    running = ros.start_python('-m', 'demo_node')
     running.wait_for('^ready')
     return running
 
@@ -59,6 +59,8 @@ def test_param_dump_is_a_file_that_load_takes(ros: Ros, tmp_path: Path) -> None:
     assert 'Set parameter seed successful\n' in loaded.stdout
     assert 'Set parameter alpha failed: Parameter alpha out of range' in loaded.stderr
     assert said(ros, 'param', 'get', '/demo', 'seed') == 'Integer value is: 8\n'
+    missing = ros.run_ros2('param', 'load', '/demo', '/no/file')
+    assert (missing.returncode, missing.stderr) == (1, "[Errno 2] No such file or directory: '/no/file'\n")
 
 
 @pytest.mark.usefixtures('demo')

@@ -117,6 +117,7 @@ def test_on_exit_ends_the_launch(launch: Callable[..., Running]) -> None:
                      "python('raise SystemExit(4)', on_exit=[LogInfo(msg='over'), Shutdown(reason='it died')])")
     assert running.ended() == 0
     assert '[INFO] [launch.user]: over' in running.text
+    assert re.search(r'\[launch\]: process\[python\S*-2\] was required: shutting down launched system', running.text)
     assert "[INFO] [rest-1]: sending signal 'SIGINT' to process[rest-1]" in running.text
 
 
@@ -186,6 +187,13 @@ def test_a_required_argument_that_is_missing_is_an_error(launch: Callable[..., R
     assert running.ended() == 1
     assert ("[ERROR] [launch]: Caught exception in launch (see debug for traceback): Included launch description "
             "missing required argument 'seed' (description: 'of the traffic'), given: []") in running.text
+
+
+def test_a_launch_that_fails_while_it_starts_starts_nothing_more(launch: Callable[..., Running]) -> None:
+    running = launch(f"python({PATIENT!r}, name='one'), LogInfo(msg=LaunchConfiguration('nothing'))")
+    assert running.ended() == 1
+    assert "launch configuration 'nothing' does not exist" in running.text
+    assert 'process started' not in running.text
 
 
 def test_an_included_launch_file_gets_its_arguments(launch: Callable[..., Running], tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def begin(path, settings: Recipe, episodes: int, seed: int = 0, world=TrafficLig
 
 
 def again(path, world=TrafficLight) -> Trainer:
-    return Trainer.resume(*RunDirectory.open(path), world, repeat=4)
+    return Trainer.resume(*RunDirectory.open(path, RunConfig), world, repeat=4)
 
 
 @pytest.mark.parametrize('critic', [{}, {'kind': 'quantile', 'quantiles': 16}], ids=['gaussian', 'quantile'])
@@ -160,7 +160,7 @@ def test_seeds_for_training_validation_and_reporting_never_meet() -> None:
 
 def test_a_directory_that_is_not_a_run_is_refused(tmp_path) -> None:
     with pytest.raises(RunError, match='not a run directory'):
-        RunDirectory.open(tmp_path)
+        RunDirectory.open(tmp_path, RunConfig)
     assert train.main(['--resume', str(tmp_path)]) == 2
 
 

@@ -12,7 +12,6 @@ A bag of another car or simulator needs to hold states and commands: --map /vehi
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from wcpg_ros.bag_repair import reindex
 from wcpg_ros.bag_rules import BagError, add_rules_arguments, rules_of
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.json_text import json_text
 
 
 def summary_mapping(summary: Summary) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def inspect(given: argparse.Namespace) -> int:
         stopped = True
         print('bag: stopped; what follows was read so far', file=sys.stderr)
     if given.json:
-        print(json.dumps(summary_mapping(reader.summary)))
+        print(json_text(summary_mapping(reader.summary)))
     else:
         show(reader.summary)
     if plot:

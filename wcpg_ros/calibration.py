@@ -7,16 +7,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
-from wcpg_ros.critics import GaussianHead
+from wcpg_ros.critics import GaussianHead, QuantileHead
 from wcpg_ros.learner import Learner
 from wcpg_ros.model_file import write_atomically
+from wcpg_ros.networks import orthogonal
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
 from wcpg_ros.risk import empirical_cvar
@@ -50,10 +51,25 @@ def gamble() -> Replay:
     return replay
 
 
-def learn(critic: CriticSettings, updates: int, pair: tuple[str, str] | None = None, seed: int = 0) -> Row:
+def unweighted(learner: Learner) -> None:
+    """Every level counts alike in the loss."""
+    learner.head = QuantileHead(32, 0.1, 'cvar', (-5.0, 8.0), weighted=False)
+
+
+def plain_branch(learner: Learner) -> None:
+    """The alpha branch begins like any other layer."""
+    weight, bias = (learner.parameters()[f'critic.h2.{part}'] for part in ('weight', 'bias'))
+    weight[:], bias[:] = orthogonal(np.random.default_rng(0), weight.shape, 2.0 ** 0.5), 0.0
+    learner.targets[:] = learner.values
+
+
+def learn(critic: CriticSettings, updates: int, pair: tuple[str, str] | None = None, seed: int = 0,
+          change: Callable[[Learner], None] | None = None) -> Row:
     """Train a critic on the gamble for all levels at once. `pair` overrides target and loss, refused ones included."""
     recipe = Recipe(critic=critic, alpha=AlphaSettings(relabel=True, power=3.0))
     learner, rng = Learner(recipe, 1, 4.0, np.random.default_rng(seed)), np.random.default_rng(seed + 1)
+    if change:
+        change(learner)
     if pair:
         learner.head = GaussianHead(*pair, 'cvar')
     replay, normaliser = gamble(), Normaliser(1)
@@ -75,6 +91,9 @@ def rows(updates: int) -> Iterator[Row]:
             yield row._replace(name=row.name + (' (refused)' if refused else ''))
     for kappa in (0.0, 1.0, 10.0):
         yield learn(CriticSettings(kind='quantile', kappa=kappa, learning_rate=3e-3, return_scale=10.0), updates)
+    quantile = CriticSettings(kind='quantile', learning_rate=3e-3, return_scale=10.0)
+    yield learn(quantile, updates, change=unweighted)._replace(name='quantile, kappa 1, levels unweighted')
+    yield learn(quantile, updates, change=plain_branch)._replace(name='quantile, kappa 1, plain α branch')
 
 
 def table(entries: list[Row]) -> str:
@@ -90,7 +109,7 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument('--update', type=Path, help='a Markdown file with the marks of this table in it')
     parser.add_argument('--updates', type=int, default=8_000, help='per critic')
     options = parser.parse_args(args)
-    text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=9, leave=False)])
+    text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=11, leave=False)])
     print(text)
     if options.update:
         page = options.update.read_text()

@@ -1,11 +1,12 @@
-"""What the critic's outputs mean: two heads, a part you swap.
+"""What the critic's outputs mean: heads, a part you swap.
 
-| head       | outputs                              | learns by                 | CVaR                        |
-|------------|--------------------------------------|---------------------------|-----------------------------|
-| `gaussian` | mean Q, logit of the variance Y      | Eq. 6 target, Eq. 8 loss  | Q - c(alpha) sqrt(Y), Eq. 9 |
-| `quantile` | 2K quantiles, K of them below alpha  | quantile Huber loss       | mean of the first K         |
+| head          | outputs                              | learns by                 | CVaR                           |
+|---------------|--------------------------------------|---------------------------|--------------------------------|
+| `gaussian`    | mean Q, logit of the variance Y      | Eq. 6 target, Eq. 8 loss  | Q - c(alpha) sqrt(Y), Eq. 9    |
+| `quantile`    | 2K quantiles, K of them below alpha  | quantile Huber loss       | mean of the first K            |
+| `categorical` | logits of fixed returns              | cross-entropy             | mean of the worst, categorical.py |
 
-Y is the paper's Upsilon. Both see returns divided by `return_scale`, one sample per column, and write into
+Y is the paper's Upsilon. All see returns divided by `return_scale`, one sample per column, and write into
 arrays they are given. The equations are functions of single numbers: read, tested and compiled into the loops.
 """
 
@@ -16,11 +17,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wcpg_ros.categorical import CategoricalHead
 from wcpg_ros.networks import ONE, ZERO, Array, compiled
 from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
 from wcpg_ros.settings import CriticSettings
 
-SMALLEST_SPREAD = np.float32(1e-4)   # of t (1 - t): the weight's limit, at t = 0.0001 and at t = 1
+SMALLEST_LEVEL = np.float32(1e-4)    # whose weight is the largest
 LOSS_CODES = {'wasserstein': 0, 'squared': 1, 'likelihood': 2}
 
 
@@ -46,7 +48,10 @@ def make_head(settings: CriticSettings, risk: str) -> Head:
     """The head the settings ask for."""
     if settings.kind == 'gaussian':
         return GaussianHead(settings.variance_target, settings.variance_loss, risk)
-    return QuantileHead(settings.quantiles, settings.kappa / settings.return_scale, risk)
+    low, high = (end / settings.return_scale for end in settings.return_range)
+    if settings.kind == 'categorical':
+        return CategoricalHead(settings.atoms, low, high)
+    return QuantileHead(settings.quantiles, settings.kappa / settings.return_scale, risk, (low, high))
 
 
 @compiled
@@ -167,10 +172,10 @@ def quantile_huber(error: np.float32, level: np.float32, kappa: np.float32) -> t
 
 @compiled
 def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, bootstrap: Array, kappa: np.float32,
-                   gradient: Array) -> float:
-    """The mean over samples and levels of the expected `quantile_huber` under the target's atoms.
+                   low: np.float32, high: np.float32, weighted: bool, gradient: Array) -> float:
+    """The mean over samples and levels of the expected `quantile_huber` under the target's atoms, kept in [low, high].
 
-    A level t is weighted by 1 / sqrt(t (1 - t)): at its optimum every level's gradient then has the same variance.
+    A low level t is weighted by 1 / sqrt(t): at its optimum every one's gradient then has the same variance.
     Unweighted, the far tail pulls so weakly that a rare loss is not learnt (docs/deviations.md).
     """
     outputs, size = out.shape
@@ -180,7 +185,8 @@ def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, boo
     total = 0.0
     for b in range(size):
         for j in range(outputs):
-            atoms[j] = reward[b] + bootstrap[b] * next_out[j, b]
+            atom = reward[b] + bootstrap[b] * next_out[j, b]
+            atoms[j] = low if atom < low else high if atom > high else atom   # this way round a NaN stays one
             weights[j] = (alpha[b] if j < count else ONE - alpha[b]) / np.float32(count)
         used = outputs
         if bootstrap[b] == ZERO:   # after a terminal every atom is the reward: one of weight 1 says the same
@@ -195,7 +201,7 @@ def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, boo
                 loss, slope = quantile_huber(atoms[j] - out[i, b], level, kappa)
                 expected_loss += weights[j] * loss
                 expected_slope += weights[j] * slope
-            weight = ONE / np.sqrt(max(level * (ONE - level), SMALLEST_SPREAD))
+            weight = ONE / np.sqrt(max(level, SMALLEST_LEVEL)) if weighted else ONE
             gradient[i, b] = -weight * expected_slope / np.float32(size * outputs)
             total += weight * expected_loss
     return total / (size * outputs)
@@ -228,8 +234,11 @@ def _quantile_risk(out: Array, alpha: Array, weights: Array, std_weight: float, 
 class QuantileHead:
     """2K quantiles: K at the midpoints of equal slices of [0, alpha], K of [alpha, 1]; see risk.quantile_levels."""
 
-    def __init__(self, count: int, kappa: float, risk: str) -> None:
+    def __init__(self, count: int, kappa: float, risk: str, return_range: tuple[float, float],
+                 weighted: bool = True) -> None:
         self.outputs = 2 * count
+        self._low, self._high = (np.float32(end) for end in return_range)
+        self._weighted = weighted
         self._count = count
         self._kappa = np.float32(max(kappa, 1e-12))   # 0 is the plain quantile loss
         self._measure = risk_measure(risk)
@@ -247,7 +256,8 @@ class QuantileHead:
         _quantile_risk(out, self._alpha, self._weights, self._measure.std_weight, value, gradient)
 
     def loss(self, out: Array, next_out: Array, reward: Array, bootstrap: Array, gradient: Array) -> float:
-        return _quantile_loss(out, next_out, self._alpha, reward, bootstrap, self._kappa, gradient)
+        return _quantile_loss(out, next_out, self._alpha, reward, bootstrap, self._kappa, self._low, self._high,
+                              self._weighted, gradient)
 
     def moments(self, out: Array, alpha: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return quantile_mean_std(out.T, alpha)

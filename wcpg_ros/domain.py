@@ -88,7 +88,7 @@ def eventually(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     return result
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have the kernel end this process when its parent is killed, which then cannot do so itself."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -96,12 +96,9 @@ def _end_with_parent() -> None:
 class Running:
     """A process whose output can be waited for; it leads a group of its own."""
 
-    def __init__(self, cmd: list[str], environment: dict[str, str], output: Path, **options: Any) -> None:
+    def __init__(self, process: Any, output: Path) -> None:
+        self.process = process     # a subprocess.Popen, or what looks like one
         self._output = output
-        with output.open('wb') as stream:
-            self.process = subprocess.Popen(cmd, env=environment, stdin=subprocess.DEVNULL, stdout=stream,
-                                            stderr=subprocess.STDOUT, start_new_session=True,
-                                            preexec_fn=_end_with_parent, **options)
 
     @property
     def text(self) -> str:
@@ -141,30 +138,49 @@ class Ros:
         self.domain = domain
         self.environment = ros_environment(domain)
         self._folder = folder
+        self._outputs = 0
         self._running: list[Running] = []
 
-    def start(self, *cmd: str | Path, **options: Any) -> Running:
+    def start(self, *cmd: str | Path) -> Running:
         """Start a program."""
-        output = self._folder / f'output_{len(self._running)}.txt'
-        self._running.append(Running([str(part) for part in cmd], self.environment, output, **options))
+        output = self._new_output()
+        self._running.append(Running(self._begin([str(part) for part in cmd], output, output), output))
         return self._running[-1]
 
-    def start_python(self, *cmd: str | Path, **options: Any) -> Running:
+    def start_python(self, *cmd: str | Path) -> Running:
         """Start a Python script."""
-        return self.start(sys.executable, *cmd, **options)
+        return self.start(sys.executable, *cmd)
 
-    def ros2(self, *arguments: str | Path, **options: Any) -> Running:
+    def ros2(self, *arguments: str | Path) -> Running:
         """Start a ros2 command."""
-        return self.start(ros2_command(), *arguments, **options)
+        return self.start(ros2_command(), *arguments)
 
     def run_ros2(self, *arguments: str | Path, seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
         """Run a ros2 command to its end."""
-        return subprocess.run([ros2_command(), *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=seconds)
+        cmd, out, err = [ros2_command(), *map(str, arguments)], self._new_output(), self._new_output()
+        process = self._begin(cmd, out, err)
+        try:
+            code = process.wait(seconds)
+        finally:
+            _kill(process)
+        return subprocess.CompletedProcess(cmd, code, out.read_text(), err.read_text())
 
     def kill_all(self) -> None:
         """Leave nothing running."""
         for running in self._running:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(running.process.pid, signal.SIGKILL)
-            running.process.wait()
+            _kill(running.process)
+
+    def _new_output(self) -> Path:
+        self._outputs += 1
+        return self._folder / f'output_{self._outputs}.txt'
+
+    def _begin(self, cmd: list[str], out: Path, err: Path) -> Any:
+        with out.open('ab') as to_out, err.open('ab') as to_err:     # appending: they may be one
+            return subprocess.Popen(cmd, env=self.environment, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err,
+                                    start_new_session=True, preexec_fn=end_with_parent)
+
+
+def _kill(process: Any) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -14,11 +14,14 @@ from wcpg_ros.model_file import ModelError
 from wcpg_ros.policy import Policy, Risk
 
 
-def load_driver(model: str) -> Driver:
-    """The driver of a model file; a ModelError says why there is none."""
+def load_driver(model: str, scenario: str = '') -> Driver:
+    """The driver of a model file, for a scene if one is named; a ModelError says why there is none."""
     if not model:
         raise ModelError('model: give the path of a trained policy (.safetensors)')
-    return Driver(Policy.load(Path(model)))
+    driver = Driver(Policy.load(Path(model)))
+    if scenario not in ('', driver.scenario):
+        raise ModelError(f'{model}: trained for {driver.scenario}, not for {scenario}')
+    return driver
 
 
 class Driver:
@@ -27,8 +30,8 @@ class Driver:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.scenario = policy.info.scenario
-        self._geometry = build_geometry(load_scenario(self.scenario))
         self._layout = policy.info.layout
+        self._geometry = build_geometry(load_scenario(self.scenario, changes=self._layout.changes()))
         self._observation = np.zeros(self._layout.size, np.float32)
         self._period = policy.info.action_repeat * STEP_NANOSECONDS
         self._start = 0

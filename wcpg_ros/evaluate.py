@@ -1,81 +1,25 @@
 """How a controller fares: many seeded episodes, the same traffic for every controller.
 
     evaluate --scenario left_turn --controller gap:3.0 --row train --episodes 1000 --seed 7 --json
+    evaluate --scenario merge --controller models/merge.safetensors --alpha 0.1 --episodes 100000 --backend processes
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import yaml
-from tqdm import tqdm
-
-from sim_node.batch import Batch
-from sim_node.scenario import Scenario, scenario_names
-from sim_node.seeds import episode_seed
-from sim_node.settings import SettingsError
-from sim_node.state import COLLISION, OUTCOMES, SUCCESS, TIMEOUT
-from wcpg_ros.controllers import CHOICES, Controller, prepare
-from wcpg_ros.risk import empirical_cvar
-
-SCENES_AT_ONCE = 64
-
-EPISODE = np.dtype([('episode', np.int64), ('seed', np.int64), ('outcome', np.int8), ('steps', np.int32),
-                    ('return', np.float32), ('hit', np.int32)])
-
-
-def drive(scenario: Scenario, controller: Controller, episodes: int, seed: int, progress: bool = False) -> np.ndarray:
-    """One row per episode, in the order of their seeds: the same rows whatever else is driven beside them."""
-    if episodes < 1:
-        raise SettingsError(f'episodes: expected at least 1, got {episodes}')
-    first, last = episode_seed(seed, 0), episode_seed(seed, episodes - 1)
-    n = min(SCENES_AT_ONCE, episodes)
-    batch = Batch(scenario, n)
-    observation = batch.reset(first + np.arange(n))
-    rows = np.zeros(episodes, EPISODE)
-    missing = episodes
-    with tqdm(total=episodes, unit='episode', disable=not progress, leave=False) as bar:
-        while missing:
-            result = batch.step(controller.act(batch, observation), scenario.action_repeat)
-            observation = result.observation
-            for i in np.flatnonzero(result.done & (result.seed <= last)):
-                rows[result.seed[i] - first] = (result.seed[i] - first, result.seed[i], result.outcome[i],
-                                                result.steps[i], result.reward[i], result.hit[i])
-                missing -= 1
-                bar.update()
-    return rows
-
-
-def summary(rows: np.ndarray) -> dict[str, Any]:
-    """Counts, the mean steps of successes (of 0.1 s; None without one), the mean return and its worst 2% and 10%."""
-    successes = rows['outcome'] == SUCCESS
-    return {
-        'n': len(rows),
-        'collisions': int(np.sum(rows['outcome'] == COLLISION)),
-        'successes': int(np.sum(successes)),
-        'timeouts': int(np.sum(rows['outcome'] == TIMEOUT)),
-        'mean_steps': round(float(rows['steps'][successes].mean()), 3) if successes.any() else None,
-        'mean_return': round(float(rows['return'].mean(dtype=np.float64)), 4),
-        'cvar_0.02': round(float(empirical_cvar(rows['return'], 0.02)), 4),
-        'cvar_0.1': round(float(empirical_cvar(rows['return'], 0.1)), 4),
-    }
-
-
-def write_rows(rows: np.ndarray, path: Path) -> None:
-    """The episodes as CSV, outcomes in words."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open('w', newline='') as file:
-        writer = csv.writer(file)
-        writer.writerow(EPISODE.names or ())
-        for row in rows:
-            writer.writerow([OUTCOMES[row[name]] if name == 'outcome' else row[name] for name in EPISODE.names or ()])
+from sim_node.scenario import scenario_names
+from sim_node.settings import SettingsError, read_yaml
+from wcpg_ros.controllers import CHOICES
+from wcpg_ros.episode_store import Drive, collect
+from wcpg_ros.episodes import check_rows_file, summary, write_rows
+from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.jobs import BACKENDS, check_backend
+from wcpg_ros.json_text import json_text
 
 
 def add_scene_arguments(parser: argparse.ArgumentParser, alpha: Callable[[str], Any] = float,
@@ -97,7 +41,7 @@ def parse_changes(pairs: Sequence[str]) -> dict[str, object]:
         name, equals, value = pair.partition('=')
         if not equals:
             raise SettingsError(f'--set {pair!r}: expected NAME=VALUE')
-        changes[name] = yaml.safe_load(value)
+        changes[name] = read_yaml(value, f'--set {name}')
     return changes
 
 
@@ -108,20 +52,30 @@ def main(args: Sequence[str] | None = None) -> int:
     add_scene_arguments(parser)
     parser.add_argument('--episodes', type=int, default=1000, help='default: 1000')
     parser.add_argument('--json', action='store_true', help='print one JSON object')
-    parser.add_argument('--csv', type=Path, metavar='FILE', help='also keep one row per episode')
+    parser.add_argument('--rows', type=Path, metavar='FILE', help='also keep one row per episode: .csv or .parquet')
+    parser.add_argument('--backend', default='serial', help=f'{BACKENDS} (default: serial)')
+    parser.add_argument('--keep', type=Path, metavar='DIRECTORY',
+                        help='keep finished chunks of 1,000 episodes there, and drive none of them again')
     given = parser.parse_args(args)
     try:
-        scenario, controller = prepare(given.scenario, given.row, given.controller, given.alpha,
-                                       parse_changes(given.changes))
-        rows = drive(scenario, controller, given.episodes, given.seed, progress=sys.stderr.isatty())
-        if given.csv:
-            write_rows(rows, given.csv)
+        drive = Drive(given.scenario, given.controller, given.alpha, given.row, given.seed, given.episodes,
+                      changes=tuple(parse_changes(given.changes).items()))
+        scenario = drive.check()
+        check_backend(given.backend)
+        if given.rows:
+            check_rows_file(given.rows)
+        rows = collect(drive, given.backend, given.keep)
+        if given.rows:
+            write_rows(rows, given.rows)
     except (ValueError, OSError) as error:
         print(f'evaluate: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print('evaluate: stopped', file=sys.stderr)
+        return INTERRUPTED
     result = summary(rows)
     if given.json:
-        print(json.dumps(result))
+        print(json_text(result))
     else:
         print(f'{scenario.title}, row {scenario.row}, {given.controller}: {result["n"]} episodes of seed {given.seed}')
         for name in ('collisions', 'successes', 'timeouts'):

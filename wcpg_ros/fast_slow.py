@@ -12,7 +12,6 @@ The paper does not say whether the 4 in N(2, 4) is a variance or a standard devi
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wcpg_ros.json_text import json_text
 from wcpg_ros.risk import empirical_cvar, normal_cdf, normal_pdf, risk_measure
 
 Array = NDArray[np.float64]
@@ -219,7 +219,7 @@ def main(args: list[str] | None = None) -> int:
         print(f'error: {error}', file=sys.stderr)
         return 1
     found = report(settings, solution)
-    print(json.dumps(found) if options.json else text(found))
+    print(json_text(found) if options.json else text(found))
     return 0
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
+from collections.abc import Callable
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, LogInfo, OpaqueFunction, Shutdown
+from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -14,6 +19,7 @@ from wcpg_ros.domain import ros2_command
 PACKAGE = 'wcpg_ros'
 RECORDED = ('/clock', '/ego/odometry', '/vehicles', '/vehicles/markers', '/ego/acceleration_command', '/wcpg/risk',
             '/sim/episode', '/diagnostics')
+OF_EVERY_LAUNCH = ('launch-prefix', 'launch-prefix-filter', 'sigterm_timeout', 'sigkill_timeout')   # arguments
 STORAGES = ('mcap', 'sqlite3')
 SLOW_TIMEOUT = 10.0      # s of silence that are still fine where a step waits for its command
 REAL_TIMEOUT = 0.5       # s, at real time
@@ -40,7 +46,8 @@ def scene_launch(scenario: str) -> LaunchDescription:
     }
     declared = [DeclareLaunchArgument(name, default_value=default, description=description)
                 for name, (default, description) in arguments.items()]
-    return LaunchDescription([*declared, OpaqueFunction(function=_start, args=[scenario])])
+    known = {*arguments, *OF_EVERY_LAUNCH}
+    return LaunchDescription([*declared, OpaqueFunction(function=_start, args=[scenario, known])])
 
 
 def silence_allowed(speed_factor: float, lockstep: bool) -> float:
@@ -50,7 +57,18 @@ def silence_allowed(speed_factor: float, lockstep: bool) -> float:
     return max(REAL_TIMEOUT / speed_factor, SHORTEST_TIMEOUT)
 
 
-def _start(context: LaunchContext, scenario: str) -> list[Any]:
+def _end_with(who: str) -> Callable[[ProcessExited, LaunchContext], Shutdown | None]:
+    """What to do when a process ends: end the launch too, and as a failure if it has died."""
+    def react(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
+        if context.is_shutdown:
+            return None
+        if event.returncode:
+            raise RuntimeError(f'{who} has died with exit code {event.returncode}; its last words are above')
+        return Shutdown(reason=f'{who} has ended')
+    return react
+
+
+def _start(context: LaunchContext, scenario: str, known: set[str]) -> list[Any]:
     def given(name: str) -> str:
         return LaunchConfiguration(name).perform(context)
 
@@ -61,11 +79,14 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
         return text in ('true', '1')
 
     def number(name: str, kind: type) -> Any:
-        try:
-            return kind(given(name))
-        except ValueError:
-            what = 'a whole number' if kind is int else 'a number'
-            raise RuntimeError(f"launch argument {name}: expected {what}, got '{given(name)}'") from None
+        with contextlib.suppress(ValueError):
+            if math.isfinite(value := kind(given(name))):
+                return value
+        what = 'a whole number' if kind is int else 'a number'
+        raise RuntimeError(f"launch argument {name}: expected {what}, got '{given(name)}'")
+
+    def path(name: str) -> str:
+        return os.path.expanduser(given(name))     # no shell does behind a `:=`
 
     def pose(name: str) -> list[float]:
         try:
@@ -76,25 +97,30 @@ def _start(context: LaunchContext, scenario: str) -> list[Any]:
 
     speed_factor, lockstep = number('speed_factor', float), switched_on('lockstep')
     silence = silence_allowed(speed_factor, lockstep)
+    params_file = path('params_file')
+    if not os.path.isfile(params_file):     # else it would be left out with a mere warning
+        raise RuntimeError(f"launch argument params_file: no such file '{params_file}'")
+    unknown = [name for name in (argument.partition(':=')[0] for argument in context.argv) if name not in known]
     actions: list[Any] = [
+        *(LogInfo(msg=f"launch argument {name}: not one of {scenario}.launch.py, see --show-args") for name in unknown),
         Node(package=PACKAGE, executable='sim', name='sim', output='screen',
-             parameters=[given('params_file'), {
+             parameters=[params_file, {
                  'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
                  'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
                  'await_recorder': bool(given('record'))}],
-             on_exit=Shutdown(reason='the simulator has ended')),
+             on_exit=_end_with('the simulator')),
         Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
-             parameters=[given('params_file'), {
-                 'alpha': number('alpha', float), 'model': given('model'), 'scene_pose': pose('scene_pose'),
-                 'stale_after': silence, 'use_sim_time': True}],
-             on_exit=None if switched_on('keep_going') else Shutdown(reason='the policy has ended')),
+             parameters=[params_file, {
+                 'alpha': number('alpha', float), 'model': path('model'), 'scenario': scenario,
+                 'scene_pose': pose('scene_pose'), 'stale_after': silence, 'use_sim_time': True}],
+             on_exit=None if switched_on('keep_going') else _end_with('the policy')),
     ]
     if given('storage') not in STORAGES:
         raise RuntimeError(f"launch argument storage: expected {' or '.join(STORAGES)}, got '{given('storage')}'")
     if given('record'):
-        command = ['bag', 'record', '-o', given('record'), '-s', given('storage'), '--topics', *RECORDED]
+        command = ['bag', 'record', '-o', path('record'), '-s', given('storage'), '--topics', *RECORDED]
         actions.append(ExecuteProcess(cmd=[ros2_command(), *command], output='screen',
-                                      on_exit=Shutdown(reason='the recorder has ended')))
+                                      on_exit=_end_with('the recorder')))
     if switched_on('rviz'):
         layout = PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', 'scene.rviz'])
         actions.append(Node(package='rviz2', executable='rviz2', arguments=['-d', layout]))

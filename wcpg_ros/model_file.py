@@ -1,7 +1,8 @@
 """The model file: a trained policy and everything needed to run it, in one safetensors file, never a pickle.
 
 Tensors, all float32: `normaliser.mean`, `normaliser.std`, and a weight [outputs, inputs] and a bias [outputs] for
-every layer of the networks below, as `actor.h1.weight`, `critic.out.bias`, and with `twin` also `critic2.…`.
+every layer of the networks below, as `actor.h1.weight`, `critic.out.bias`, with `twin` also `critic2.…`, and for a
+categorical critic `atoms`, the returns (in units of `return_scale`) that its outputs are the logits of.
 Everything else is `ModelInfo`.
 
     python -m wcpg_ros.model_file show models/left_turn.safetensors
@@ -27,7 +28,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from sim_node.observation import VERSION as LAYOUT_VERSION
+from sim_node.observation import VERSIONS as LAYOUT_VERSIONS
 from sim_node.observation import Layout
 from wcpg_ros.risk import risk_measure
 
@@ -36,7 +37,7 @@ FORMAT_VERSION = 1
 # The networks of the paper's table "WCPG actor and critic networks": each layer and what it reads.
 ACTOR_LAYERS = {'h1': ('observation',), 'h2': ('alpha',), 'h3': ('h1', 'h2'), 'out': ('h3',)}
 CRITIC_LAYERS = {'h1': ('observation',), 'h2': ('alpha',), 'h3': ('h1', 'h2', 'action'), 'h4': ('h3',), 'out': ('h4',)}
-CRITICS = ('gaussian', 'quantile')
+CRITICS = ('gaussian', 'quantile', 'categorical')
 
 # All metadata in one JSON string: safetensors writes several keys in no fixed order, and equal models shall be
 # equal files.
@@ -64,7 +65,7 @@ class ModelInfo:
     alpha_min: float            # the risk levels it was trained for
     alpha_max: float
     risk_measure: str           # what the actor maximised, see wcpg_ros.risk
-    critic: str                 # gaussian or quantile
+    critic: str                 # gaussian, quantile or categorical
     twin: bool                  # whether there is a second critic; the smaller risk value counts
     return_scale: float         # a return is the critic's output times this
     gamma: float                # discount per decision
@@ -90,8 +91,8 @@ class ModelInfo:
                 raise ModelError(f'{field.name} = {value!r} is not a finite number')
         for holds, name, rule in (
             (self.scenario, 'scenario', 'must be named'),
-            (self.layout_version == LAYOUT_VERSION, 'layout_version',
-             f'is another observation layout, this software speaks {LAYOUT_VERSION}'),
+            (self.layout_version in LAYOUT_VERSIONS, 'layout_version',
+             f'is another observation layout, this software speaks {LAYOUT_VERSIONS}'),
             (self.vehicles > 0, 'vehicles', 'must be > 0'),
             (self.observation_size == self.layout.size, 'observation_size', f'does not fit {self.layout}'),
             (self.normaliser_clip > 0.0, 'normaliser_clip', 'must be > 0'),
@@ -110,6 +111,8 @@ class ModelInfo:
                 raise ModelError(f'{name} = {getattr(self, name)!r} {rule}')
         try:
             measure = risk_measure(self.risk_measure)
+            if self.critic == 'categorical' and measure.name != 'cvar':
+                raise ValueError(f'risk measure {self.risk_measure!r}: a categorical critic knows cvar only')
             if self.critic == 'quantile':
                 measure.quantile_weights(self.alpha_max, 1)
         except ValueError as error:
@@ -150,16 +153,15 @@ class ModelFile:
 
     def save(self, path: str | Path) -> None:
         """Write the file, atomically; equal models give equal bytes."""
-        write_atomically(path, _pack(asdict(self.info), self.tensors))
+        write_atomically(path, pack(asdict(self.info), self.tensors))
 
     @classmethod
     def load(cls, path: str | Path) -> ModelFile:
         """Read and check a file; a ModelError says what is wrong with it."""
-        path = Path(path)
-        if not path.is_file():
-            what = 'is a directory, not a model file' if path.is_dir() else 'no such model file'
-            raise ModelError(f'{path}: {what}; give the path of a .safetensors file')
-        info, tensors = _unpack(path)
+        info, tensors = unpack(Path(path))
+        if 'algorithm' in info:
+            raise ModelError(f'{path}: a baseline ({info["algorithm"]}), without dial and critic: only `evaluate` and '
+                             '`render` drive it; give a model that `train` wrote')
         try:
             return cls(_info(info), tensors)
         except ModelError as error:
@@ -190,6 +192,8 @@ def _expected_shapes(info: ModelInfo, tensors: Tensors) -> dict[str, tuple[int, 
             widths[layer] = rows[0] if rows else 0
             if layer == 'out':
                 _check_outputs(info, network, name, widths[layer])
+                if info.critic == 'categorical':
+                    shapes['atoms'] = (widths[layer],)
             shapes[f'{name}.weight'] = (widths[layer], sum(widths[source] for source in reads))
             shapes[f'{name}.bias'] = (widths[layer],)
     return shapes
@@ -200,6 +204,8 @@ def _check_outputs(info: ModelInfo, network: str, name: str, outputs: int) -> No
         right, rule = outputs == 1, '1, the acceleration'
     elif info.critic == 'gaussian':
         right, rule = outputs == 2, '2 for a gaussian critic: mean and variance logit'
+    elif info.critic == 'categorical':
+        right, rule = outputs >= 2, 'at least 2 for a categorical critic'
     else:
         right, rule = outputs >= 2 and outputs % 2 == 0, 'an even number for a quantile critic: tail and rest'
     if not right:
@@ -222,15 +228,19 @@ def _json(value: Any) -> str:
         raise ModelError(f'recipe cannot be written as JSON: {error}') from error
 
 
-def _pack(info: dict[str, Any], tensors: Tensors) -> bytes:
+def pack(info: dict[str, Any], tensors: Tensors) -> bytes:
+    """A safetensors file of ours: metadata with a checksum over everything, and tensors."""
     contents = {'format_version': FORMAT_VERSION, 'sha256': _digest(info, tensors), 'model': info}
     # safetensors writes memory as it lies: a transposed view would come back wrong
     dense = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     return safetensors.numpy.save(dense, metadata={_KEY: _json(contents)})
 
 
-def _unpack(path: Path) -> tuple[dict[str, Any], Tensors]:
+def unpack(path: Path) -> tuple[dict[str, Any], Tensors]:
     """Metadata and tensors as they were packed, or a ModelError; whether they make a model is not looked at."""
+    if not path.is_file():
+        what = 'is a directory, not a model file' if path.is_dir() else 'no such model file'
+        raise ModelError(f'{path}: {what}; give the path of a .safetensors file')
     try:
         with safetensors.safe_open(path, framework='numpy') as file:
             metadata = file.metadata() or {}

@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wcpg_ros.model_file import CRITIC_LAYERS, ModelFile, ModelInfo
-from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
+from wcpg_ros.risk import (
+    VARIANCE_FLOOR,
+    atoms_cvar,
+    normal_cdf,
+    quantile_levels,
+    quantile_mean_std,
+    quantile_probabilities,
+    risk_measure,
+)
 
 Floats = NDArray[np.float32]
 Layers = dict[str, tuple[Floats, Floats]]
@@ -45,6 +53,7 @@ class Policy:
         self._dial = np.array([model.info.alpha_min, model.info.alpha_max], np.float32).tolist()
         self._bound = _not_above(model.info.action_bound)
         self._critics = [_layers(model, name) for name in model.networks if name != 'actor']
+        self._atoms = np.asarray(model.tensors.get('atoms', ()), np.float64)
         actor = _layers(model, 'actor')
         self._h1, self._out = actor['h1'], actor['out']
         self._h2 = _as_row(actor['h2'][0]), actor['h2'][1]
@@ -73,12 +82,47 @@ class Policy:
         one for each row). Of two critics the one with the smaller CVaR speaks."""
         rows, single = self._rows(observation)
         alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
-        actions = self._actions(action, len(rows), single)
-        inputs = {'observation': rows, 'alpha': _column(alphas), 'action': _column(actions / self.info.action_bound)}
-        views = np.stack([self._statistics(_forward(layers, inputs)[:, 0], alphas) for layers in self._critics])
-        worst = np.argmin(views[:, 2], axis=0)
-        mean, std, cvar = np.take_along_axis(views, worst[None, None], axis=0)[0] * self.info.return_scale
+        _, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
+        mean, std, cvar = views * self.info.return_scale
         return Risk(mean.item(), std.item(), cvar.item()) if single else Risk(mean, std, cvar)
+
+    def probability(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, value: ArrayLike
+                    ) -> NDArray[np.float64]:
+        """The critic's probability of a return of at most `value`, for each row of a batch."""
+        rows, single = self._rows(observation)
+        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
+        output, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
+        scaled = np.broadcast_to(np.asarray(value, np.float64) / self.info.return_scale, len(rows))
+        if self.info.critic == 'gaussian':
+            return normal_cdf((scaled - views[0]) / views[1])
+        if self.info.critic == 'categorical':
+            return np.sum(_softmax(output) * (self._atoms <= scaled[:, None]), axis=-1)
+        levels = quantile_levels(alphas, output.shape[-1] // 2)
+        return np.array([np.interp(at, np.sort(row), level, left=0.0, right=1.0)
+                         for at, row, level in zip(scaled, output, levels, strict=True)])
+
+    def tail(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, level: float) -> NDArray[np.float64]:
+        """CVaR at `level` of what the critic expects after `action` if the policy of `alpha` drives on, per row."""
+        rows, single = self._rows(observation)
+        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
+        output, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
+        if self.info.critic == 'gaussian':
+            cvar = risk_measure('cvar').of_gaussian(views[0], views[1], level)
+        elif self.info.critic == 'categorical':
+            cvar = atoms_cvar(np.broadcast_to(self._atoms, output.shape), _softmax(output), level)
+        else:
+            cvar = atoms_cvar(output, quantile_probabilities(alphas, output.shape[-1] // 2), level)
+        return cvar * self.info.return_scale
+
+    def _speaker(self, rows: Floats, alphas: Floats, actions: NDArray[np.float64]
+                 ) -> tuple[Floats, NDArray[np.float64]]:
+        """Outputs [n, k] and statistics [3, n] of the critic, of two the one with the smaller risk value."""
+        inputs = {'observation': rows, 'alpha': _column(alphas), 'action': _column(actions / self.info.action_bound)}
+        outputs = np.stack([_forward(layers, inputs)[:, 0] for layers in self._critics])
+        views = np.stack([self._statistics(output, alphas) for output in outputs])
+        worst = np.argmin(views[:, 2], axis=0)
+        each = np.arange(len(rows))
+        return outputs[worst, each], views[worst, :, each].T
 
     def _statistics(self, output: Floats, alphas: Floats) -> NDArray[np.float64]:
         """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""
@@ -88,6 +132,11 @@ class Policy:
             mean = values[:, 0]
             std = np.sqrt(np.logaddexp(0.0, values[:, 1]) + VARIANCE_FLOOR)   # softplus of the variance logit
             return np.stack([mean, std, measure.of_gaussian(mean, std, alphas)])
+        if self.info.critic == 'categorical':
+            share = _softmax(values)
+            mean = np.sum(share * self._atoms, axis=-1)     # not by BLAS, see above
+            std = np.sqrt(np.sum(share * (self._atoms - mean[:, None]) ** 2, axis=-1))
+            return np.stack([mean, std, atoms_cvar(np.broadcast_to(self._atoms, share.shape), share, alphas)])
         return np.stack([*quantile_mean_std(values, alphas), measure.of_quantiles(values, alphas)])
 
     def _rows(self, observation: ArrayLike) -> tuple[Floats, bool]:
@@ -149,6 +198,11 @@ def _forward(layers: Layers, inputs: dict[str, Floats]) -> Floats:
         total = np.concatenate([values[name] for name in reads], axis=-1) @ weight + bias
         values[layer] = total if layer == 'out' else np.maximum(total, _ZERO)
     return values['out']
+
+
+def _softmax(logits: Floats | NDArray[np.float64]) -> NDArray[np.float64]:
+    share = np.exp(logits - logits.max(axis=-1, keepdims=True), dtype=np.float64)
+    return share / share.sum(axis=-1, keepdims=True)
 
 
 def _as_row(values: Floats) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from std_msgs.msg import Float64MultiArray
 
 from sim_node import cdr
 from sim_node.cdr import CdrError
-from sim_node.guards import UNREADABLE, Problem
+from sim_node.guards import UNREADABLE, Problem, SoleSource
 from sim_node.parameters import Row, declare, follow
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
@@ -30,6 +29,8 @@ from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicl
 PARAMETERS = (
     Row('alpha', 0.1, 'how much risk to take: 0.01 cautious, 1 neutral; counts from the next decision', '', 0.01, 1.0),
     Row('model', '', 'the trained policy, a .safetensors file; may be changed while driving'),
+    Row('scenario', '', 'the scene to drive: a model trained for another is refused; empty: whatever the model is for',
+        read_only=True),
     Row('stale_after', 0.5, 'age of the last valid state at which to brake', 's', 0.05, 3600.0),
     Row('acceleration_limit', 4.0, 'largest acceleration and braking commanded', 'm/s²', 0.1, 4.0),
     Row('jerk_limit', 0.0, 'largest change of the command per second; 0: none', 'm/s³', 0.0, 1000.0),
@@ -57,12 +58,13 @@ class PolicyNode(Node):
     def __init__(self, **options: Any) -> None:
         super().__init__('wcpg', **options)
         self._values = declare(self, PARAMETERS)
-        self._driver = load_driver(self._values['model'])
+        self._driver = load_driver(self._values['model'], self._values['scenario'])
         self._driver.check_alpha(self._values['alpha'])
         self._next_driver = self._driver     # loaded when it was validated
         self._readings: dict[str, Reading] = {}
         self._last_stamp: int | None = None
         self._safety = Safety((EGO, VEHICLES), self._safety_settings())
+        self._sources = [SoleSource(name) for name in (EGO, VEHICLES)]
         self._command_out = self.create_publisher(AccelStamped, 'ego/acceleration_command', KEEP_ALL)
         self._risk_out = self.create_publisher(Float64MultiArray, '~/risk', KEEP_ALL)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
@@ -73,6 +75,9 @@ class PolicyNode(Node):
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_SECONDS, self._watch, clock=steady)
         self.create_timer(1.0, self._report, clock=steady)
+
+    def begin(self) -> None:
+        """Say what drives."""
         self.get_logger().info(f'driving {self._driver.scenario} with {self._values["model"]} at alpha '
                                f'{self._values["alpha"]:g}')
 
@@ -154,7 +159,8 @@ class PolicyNode(Node):
 
     def _problem_with(self, changed: dict[str, Any]) -> str:
         try:
-            self._next_driver = load_driver(changed['model']) if 'model' in changed else self._driver
+            self._next_driver = (load_driver(changed['model'], self._values['scenario']) if 'model' in changed
+                                 else self._driver)
             self._next_driver.check_alpha(changed.get('alpha', self._values['alpha']))
         except ModelError as error:
             return str(error)
@@ -174,6 +180,9 @@ class PolicyNode(Node):
             self.get_logger().warning(line)
 
     def _report(self) -> None:
+        for source in self._sources:
+            if crowd := source.look(self.count_publishers(self.resolve_topic_name(source.name))):
+                self.get_logger().warning(crowd)
         mode = self._safety.mode
         level = {Safety.DRIVING: DiagnosticStatus.OK, Safety.WAITING: DiagnosticStatus.WARN}.get(
             mode, DiagnosticStatus.ERROR)
@@ -188,7 +197,3 @@ class PolicyNode(Node):
 def main(args: list[str] | None = None) -> int:
     """Run the policy until it is told to stop."""
     return run('wcpg', PolicyNode, args)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,25 +22,28 @@ from sim_node.settings import SettingsError
 from sim_node.state import RUNNING
 from wcpg_ros.controllers import Controller, prepare
 from wcpg_ros.evaluate import add_scene_arguments, parse_changes
+from wcpg_ros.interrupts import INTERRUPTED
+
+if TYPE_CHECKING:
+    from sim_node.render import Painter
 
 
-def film(scenario: Scenario, controller: Controller, seed: int, episode: int, until: float | None = None,
-         width: int = 900, tempers: bool = False, note: str = '') -> list[np.ndarray]:
-    """One frame per 0.1 s of an episode, to its end or `until` a time in seconds."""
-    try:
-        from sim_node.render import Painter
-    except ImportError:
-        raise SettingsError("pictures need Pillow: pip install 'wcpg_ros[pictures]'") from None
-    painter = Painter(scenario, width)
+def film(scenario: Scenario, controller: Controller, seed: int, episode: int, painter: Painter,
+         until: float | None = None, tempers: bool = False, note: str = '', last_only: bool = False
+         ) -> Iterator[np.ndarray]:
+    """One frame per 0.1 s of an episode, to its end or `until` a time in seconds; perhaps only the last of them."""
     batch = Batch(scenario, 1, auto_reset=False)
     observation = batch.reset([episode_seed(seed, episode)])
-    frames = [painter.draw(batch.scenes[0], batch.cars[0], tempers, note)]
-    while batch.scenes['outcome'][0] == RUNNING and (until is None or len(frames) * STEP_SECONDS < until + 1e-9):
-        if batch.scenes['step'][0] % scenario.action_repeat == 0:
+    scene, cars = batch.scenes[0], batch.cars[0]
+    while True:
+        over = scene['outcome'] != RUNNING or (until is not None and (scene['step'] + 1) * STEP_SECONDS > until + 1e-9)
+        if over or not last_only:
+            yield painter.draw(scene, cars, tempers, note)
+        if over:
+            return
+        if scene['step'] % scenario.action_repeat == 0:
             acceleration = controller.act(batch, observation)
         observation = batch.step(acceleration).observation
-        frames.append(painter.draw(batch.scenes[0], batch.cars[0], tempers, note))
-    return frames
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -53,16 +58,22 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument('--out', type=Path, required=True, help='.gif for the whole episode, .png for its last moment')
     given = parser.parse_args(args)
     try:
+        from sim_node.render import Painter, check_suffix, save
+        check_suffix(given.out)
+        if given.at is not None and not 0.0 <= given.at < math.inf:
+            raise SettingsError(f'--at: expected seconds from 0 on, got {given.at}')
         scenario, controller = prepare(given.scenario, given.row, given.controller, given.alpha,
                                        parse_changes(given.changes))
-        frames = film(scenario, controller, given.seed, given.episode, given.at, given.width, given.tempers,
-                      given.controller if given.alpha is None else f'{given.controller}, alpha = {given.alpha:g}')
-        from sim_node.render import save
-        save(frames, given.out)
-    except (ValueError, OSError) as error:
+        note = given.controller if given.alpha is None else f'{given.controller}, alpha = {given.alpha:g}'
+        save(film(scenario, controller, given.seed, given.episode, Painter(scenario, given.width), given.at,
+                  given.tempers, note, last_only=given.out.suffix.lower() == '.png'), given.out)
+    except (ValueError, OSError, ImportError) as error:
         print(f'render: {error}', file=sys.stderr)
         return 2
-    print(f'{given.out}: {len(frames)} moments of 0.1 s')
+    except KeyboardInterrupt:
+        print('render: stopped', file=sys.stderr)
+        return INTERRUPTED
+    print(f'{given.out}: written')
     return 0
 
 

@@ -239,3 +239,14 @@ def empirical_cvar(returns: ArrayLike, alpha: float) -> Array:
     share = float(check_alpha(alpha)) * ordered.shape[-1]
     weights = np.clip(share - np.arange(ordered.shape[-1]), 0.0, 1.0)
     return np.sum(weights * ordered, axis=-1) / share
+
+
+def atoms_cvar(values: ArrayLike, probabilities: ArrayLike, alpha: ArrayLike) -> Array:
+    """Eq. 4 on atoms with their probabilities (last axis): the mean of the worst alpha share, one or one per row."""
+    values = np.asarray(values, dtype=np.float64)
+    order = np.argsort(values, axis=-1)
+    worst = np.take_along_axis(values, order, axis=-1)
+    share = np.take_along_axis(np.broadcast_to(probabilities, values.shape), order, axis=-1)
+    level = check_alpha(alpha)[..., None]
+    counted = np.clip(level - (np.cumsum(share, axis=-1) - share), 0.0, share)
+    return np.sum(counted * worst, axis=-1) / np.sum(counted, axis=-1)

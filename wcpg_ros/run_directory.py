@@ -15,7 +15,7 @@ import json
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
@@ -25,6 +25,8 @@ from sim_node.settings import SettingsError, from_mapping
 from wcpg_ros.bag_rules import Rules
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.settings import Recipe, to_mapping
+
+Config = TypeVar('Config')
 
 
 class RunError(RuntimeError):
@@ -37,10 +39,11 @@ class RunConfig:
 
     scenario: str
     seed: int
-    episodes: int                  # driven in the simulator
+    episodes: int                  # driven in the simulator …
     recipe: Recipe
     bags: tuple[str, ...] = ()     # learnt from before …
     rules: Rules = field(default_factory=Rules)     # … and how they are read
+    decisions: int = 0             # … or so many decisions, if not 0
 
 
 class RunDirectory:
@@ -56,7 +59,7 @@ class RunDirectory:
         self.best = path / 'best.safetensors'
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig) -> RunDirectory:
+    def create(cls, path: Path, config: Any) -> RunDirectory:
         """A new run; an existing one is never overwritten."""
         run = cls(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -66,13 +69,13 @@ class RunDirectory:
         return run
 
     @classmethod
-    def open(cls, path: Path) -> tuple[RunDirectory, RunConfig]:
-        """An existing run and its config."""
+    def open(cls, path: Path, kind: type[Config]) -> tuple[RunDirectory, Config]:
+        """An existing run and its config, of the kind that its trainer made."""
         run = cls(path)
         if not run.config_file.is_file():
             raise RunError(f'{path}: not a run directory, it has no config.yaml; give a directory that `train` made')
         try:
-            config = from_mapping(RunConfig, yaml.safe_load(run.config_file.read_text()), 'run')
+            config = from_mapping(kind, yaml.safe_load(run.config_file.read_text()), 'run')
         except (SettingsError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise RunError(f'{run.config_file}: {error}') from None
         return run, config

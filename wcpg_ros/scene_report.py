@@ -22,7 +22,7 @@ from sim_node.scenario import load_scenario, scenario_names
 from sim_node.seeds import episode_seed
 from sim_node.state import COLLISION, DRIVING
 from wcpg_ros.controllers import prepare
-from wcpg_ros.evaluate import drive, summary
+from wcpg_ros.episodes import drive, summary
 
 EPISODES = 3000
 SEED = 7

@@ -5,7 +5,8 @@ In terms of `evaluate --seed`: 0 … 999 are for reporting, 1000 is validation's
 
 from sim_node.seeds import EPISODES_PER_SEED, episode_seed
 
-VALIDATION = episode_seed(1000, 0)             # for choosing checkpoints and recipes
+VALIDATION_SEED = 1000
+VALIDATION = episode_seed(VALIDATION_SEED, 0)  # for choosing checkpoints and recipes
 TRAINING = episode_seed(2000, 0)
 TRAINING_RANGE = 100 * EPISODES_PER_SEED       # episodes that a run may learn from
 

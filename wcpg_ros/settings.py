@@ -7,33 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-from sim_node.settings import SettingsError, check, from_mapping
+from sim_node.settings import Group, SettingsError, bounded, check, from_mapping, read_yaml
 from wcpg_ros.risk import risk_measure
-
-
-def bounded(default: Any, interval: str) -> Any:
-    """A number's default and the interval it must lie in, as in `(0, 1]`."""
-    return field(default=default, metadata={'interval': interval})
-
-
-class Group:
-    """A group of settings, whose numbers are checked against their intervals."""
-
-    def __post_init__(self) -> None:
-        group = type(self).__name__.removesuffix('Settings').lower()
-        for item in dataclasses.fields(self):   # type: ignore[arg-type]
-            interval, value = item.metadata.get('interval'), getattr(self, item.name)
-            for number in value if isinstance(value, tuple) else (value,):
-                check(interval is None or _within(number, interval), f'{group}.{item.name}',
-                      f'expected within {interval}, got {number}')
-
-
-def _within(number: float, interval: str) -> bool:
-    low, high = (float(end) for end in interval[1:-1].split(','))
-    return (low <= number if interval[0] == '[' else low < number) and (
-        number <= high if interval[-1] == ']' else number < high)
 
 
 @dataclass(frozen=True)
@@ -63,20 +38,24 @@ REFUSED_PAIRS = {
 class CriticSettings(Group):
     """Which distribution of returns the critic learns, and how."""
 
-    kind: Literal['gaussian', 'quantile'] = 'gaussian'
+    kind: Literal['gaussian', 'quantile', 'categorical'] = 'gaussian'
     variance_target: Literal['paper', 'td_error'] = 'paper'    # gaussian: Eq. 6 as printed, or through the TD error
     variance_loss: Literal['wasserstein', 'squared', 'likelihood'] = 'wasserstein'   # gaussian: Eq. 8 or another
     quantiles: int = bounded(32, '[1, inf)')           # quantile: K, the number of levels below alpha, and above it
     kappa: float = bounded(1.0, '[0, inf)')            # quantile: half width of Huber's round bottom, in returns
+    atoms: int = bounded(51, '[2, inf)')               # categorical: the number of returns, over the range
+    return_range: tuple[float, float] = (-50.0, 80.0)  # categorical and quantile: no target lies outside
     twin: bool = False                                 # two critics, of which the smaller risk value counts
     return_scale: float = bounded(1.0, '(0, inf)')     # the critic's outputs times this are returns
     learning_rate: float = bounded(1e-4, '(0, inf)')
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check(self.return_range[0] < self.return_range[1], 'critic.return_range',
+              f'expected the lower end first, got {list(self.return_range)}')
         reason = REFUSED_PAIRS.get((self.variance_target, self.variance_loss)) if self.kind == 'gaussian' else None
-        check(reason is None, 'critic', f'variance_target {self.variance_target} with variance_loss '
-                                        f'{self.variance_loss} does not work: {reason}')
+        check(reason is None, 'variance_target', f'{self.variance_target} with variance_loss {self.variance_loss} '
+                                                 f'does not work: {reason}')
 
 
 @dataclass(frozen=True)
@@ -94,7 +73,7 @@ class ActorSettings(Group):
         try:
             risk_measure(self.risk)
         except ValueError as error:
-            raise SettingsError(f'actor.risk: {error}') from None
+            raise SettingsError(f'risk: {error}') from None
 
 
 @dataclass(frozen=True)
@@ -108,8 +87,8 @@ class AlphaSettings(Group):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(self.minimum <= self.maximum, 'alpha.minimum', f'expected at most the maximum, {self.maximum:g}, '
-                                                             f'got {self.minimum:g}')
+        check(self.minimum <= self.maximum, 'minimum', f'expected at most the maximum, {self.maximum:g}, '
+                                                       f'got {self.minimum:g}')
 
 
 @dataclass(frozen=True)
@@ -163,7 +142,7 @@ class ValidationSettings(Group):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(bool(self.alphas), 'validation.alphas', 'expected at least one level')
+        check(bool(self.alphas), 'alphas', 'expected at least one level')
 
 
 @dataclass(frozen=True)
@@ -183,6 +162,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check(self.critic.kind != 'quantile' or self.actor.risk != 'paper', 'actor.risk',
               'paper is a formula for Gaussians: with critic.kind quantile use cvar')
+        check(self.critic.kind != 'categorical' or self.actor.risk == 'cvar', 'actor.risk',
+              f'a categorical critic knows cvar only, got {self.actor.risk}')
 
 
 def load_recipe(path: Path | str) -> Recipe:
@@ -195,9 +176,9 @@ def load_recipe(path: Path | str) -> Recipe:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(f'cannot be read as YAML: {error}') from None
+        content = read_yaml(path.read_text(), 'recipe') or {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f'cannot be read: {error}') from None
     check(isinstance(content, dict), 'recipe', f'expected settings (key: value), got {content!r}')
     if 'base' not in content:
         return content

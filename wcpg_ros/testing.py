@@ -135,7 +135,7 @@ def _drive(ros: Ros, controller: Controller, parameters: dict[str, Any], patienc
         # First the controller: until it is there, the simulator would count its episodes as unanswered.
         watch.spin_until(lambda: watch.node.count_publishers(COMMAND), f'a publisher of {COMMAND}')
         options = [part for name, value in parameters.items() for part in ('-p', f'{name}:={value}')]
-        watch.processes['simulator'] = ros.start_python('-m', 'sim_node.node', '--ros-args', *options)
+        watch.processes['simulator'] = ros.start_python('-m', 'sim_node', '--ros-args', *options)
         watch.spin_until(lambda: len(watch.results) == parameters['episodes'], 'the end of all episodes')
         watch.dismiss_controller()
         return Result(tuple(watch.results))

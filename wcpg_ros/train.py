@@ -43,6 +43,7 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
     parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
     parser.add_argument('--episodes', type=int, help='length of the run (default 5000)')
+    parser.add_argument('--decisions', type=int, help='length of the run in decisions instead')
     parser.add_argument('--from-bag', type=Path, nargs='+', metavar='BAG', help='learn from recorded drives')
     parser.add_argument('--then-sim', type=int, metavar='EPISODES', help='after the bags, go on in the simulator')
     parser.add_argument('--out', type=Path, help='directory to make')
@@ -66,8 +67,8 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
     if bags:
         options.scenario = options.scenario or _offline().scenario_of(options.from_bag, rules)
         options.out = options.out or Path('runs', options.from_bag[0].resolve().name)
-        if options.episodes is not None:
-            parser.error('--episodes counts driven ones: with --from-bag say --then-sim')
+        if options.episodes is not None or options.decisions is not None:
+            parser.error('--episodes and --decisions count driven ones: with --from-bag say --then-sim')
     elif options.then_sim is not None or rules != Rules():
         parser.error('--then-sim, --map, --vehicle-size, --scene-pose and --tolerance go with --from-bag')
     for name in ('scenario', 'config', 'out'):
@@ -77,21 +78,24 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
         parser.error('give --seed or --seeds, not both')
     seeds = options.seeds or [options.seed or 0]
     episodes = options.then_sim or 0 if bags else 5000 if options.episodes is None else options.episodes
-    if min(seeds) < 0 or episodes < (0 if bags else 1):
-        parser.error('--seed, --seeds and --then-sim must be at least 0, --episodes at least 1')
+    decisions = 0 if options.decisions is None else options.decisions
+    if options.decisions is not None and options.episodes is not None:
+        parser.error('give --episodes or --decisions, not both')
+    if min(seeds) < 0 or episodes < (0 if bags else 1) or (options.decisions is not None and decisions < 1):
+        parser.error('--seed, --seeds and --then-sim must be at least 0, --episodes and --decisions at least 1')
     recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
     load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
     runs = []
     for seed in seeds:
         path = options.out / f'seed{seed}' if options.seeds else options.out
-        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe, bags, rules))
+        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe, bags, rules, decisions))
         runs.append(path)
     return runs
 
 
 def _resumed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:
-    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'from_bag', 'then_sim', 'out', 'set', 'map',
-                 'vehicle_size', 'scene_pose', 'tolerance'):
+    for name in ('scenario', 'config', 'seed', 'seeds', 'episodes', 'decisions', 'from_bag', 'then_sim', 'out', 'set',
+                 'map', 'vehicle_size', 'scene_pose', 'tolerance'):
         if getattr(options, name) != parser.get_default(name):
             parser.error(f'--resume continues the run as it was begun: it takes no --{name.replace("_", "-")}')
     if (options.resume / 'config.yaml').exists():
@@ -151,7 +155,7 @@ def _offline() -> Any:
 
 def make_trainer(path: Path) -> Trainer:
     """The trainer of a run directory, where its checkpoint left it."""
-    run, config = RunDirectory.open(path)
+    run, config = RunDirectory.open(path, RunConfig)
     world = config.recipe.world
     scenario = load_scenario(config.scenario, world.row, world.changes)
     config = replace(config, scenario=scenario.name)   # a path would tie the model to this machine

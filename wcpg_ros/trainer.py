@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from sim_node.scenario import STEP_SECONDS
 from sim_node.state import COLLISION, SUCCESS
+from wcpg_ros.categorical import CategoricalHead
 from wcpg_ros.exploration import Exploration
 from wcpg_ros.interrupts import interrupts
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
@@ -81,18 +82,19 @@ class Trainer:
     def run(self, progress: bool = True, position: int = 0) -> bool:
         """Train to the end, or until Ctrl-C; whether the end was reached. Either way everything is saved."""
         log = TrainingLog(self.run_directory, self.log_rows)
-        bar = tqdm(total=self.config.episodes, initial=self.episodes, position=position, disable=not progress,
-                   unit='episode', desc=f'{self.config.scenario} seed {self.config.seed}')
+        bar = tqdm(total=self._length, initial=self._gone, position=position, disable=not progress,
+                   unit='decision' if self.config.decisions else 'episode',
+                   desc=f'{self.config.scenario} seed {self.config.seed}')
         with interrupts(self._ask_to_stop), bar:
             try:
-                while self.episodes < self.config.episodes and not self._stop:
+                while self._gone < self._length and not self._stop:
                     started = time.perf_counter()
-                    before = self.episodes
+                    before = self._gone
                     self._drive()
                     self._learn()
                     self.seconds['total'] += time.perf_counter() - started
-                    bar.update(self.episodes - before)
-                    if self.episodes >= min(self._next_validation, self.config.episodes):
+                    bar.update(self._gone - before)
+                    if self.episodes >= self._next_validation or self._gone >= self._length:
                         self.validate(log)
                         self.save()
                         bar.set_postfix_str(self.summary())
@@ -103,7 +105,16 @@ class Trainer:
                 log.close()
         if self._stop:
             self.save()
-        return self.episodes >= self.config.episodes
+        return self._gone >= self._length
+
+    @property
+    def _length(self) -> int:
+        return self.config.decisions or self.config.episodes
+
+    @property
+    def _gone(self) -> int:
+        """How far the run is, in the unit of its length."""
+        return self.decisions if self.config.decisions else self.episodes
 
     def _ask_to_stop(self) -> None:
         self._stop = True
@@ -150,7 +161,7 @@ class Trainer:
             return
         self._credit += self.world.n * learning.updates_per_decision
         while self._credit >= 1.0:
-            self.update(self.episodes / self.config.episodes)
+            self.update(self._gone / self._length)
             self._credit -= 1.0
 
     def update(self, progress: float) -> None:
@@ -206,7 +217,8 @@ class Trainer:
             code_version=version('wcpg_ros'))
         tensors = {name: view.copy() for name, view in self.learner.parameters().items()}
         normaliser = {'normaliser.mean': self.normaliser.mean, 'normaliser.std': self.normaliser.std}
-        return ModelFile(info, {**tensors, **normaliser})
+        atoms = {'atoms': self.learner.head.atoms} if isinstance(self.learner.head, CategoricalHead) else {}
+        return ModelFile(info, {**tensors, **normaliser, **atoms})
 
     def save(self) -> None:
         """Write the checkpoint and the last policy."""

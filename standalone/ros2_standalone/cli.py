@@ -54,7 +54,17 @@ def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> Non
 
 def main(argv: Sequence[str] | None = None) -> Any:
     """Run the command; return what `sys.exit` takes."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return int(signal.SIGINT)
+    except BrokenPipeError:
+        return 1
+    except (RuntimeError, OSError) as problem:
+        return str(problem)
+
+
+def _run(argv: list[str]) -> Any:
     os.environ.setdefault(*FAST_DDS_PROFILE)
     parser = Parser(prog='ros2', description='ros2 is an extensible command-line tool for ROS 2.')
     parser.add_argument('--use-python-default-buffering', action='store_true',
@@ -71,11 +81,4 @@ def main(argv: Sequence[str] | None = None) -> Any:
     if not hasattr(args, 'main'):
         parser.print_help()
         return 0
-    try:
-        return args.main(args)
-    except KeyboardInterrupt:
-        return int(signal.SIGINT)
-    except BrokenPipeError:
-        return 1
-    except RuntimeError as problem:
-        return str(problem)
+    return args.main(args)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import rclpy
-from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
@@ -20,6 +19,7 @@ from rclpy.type_support import check_for_type_support
 SPIN_TIME = 0.5         # seconds until the others are taken to be discovered
 LATE = 3.5              # seconds until a node that announces itself as rarely as Fast DDS does has done so
 SERVICE_TIMEOUT = 5.0   # seconds to wait for a service of a node that is there
+SIGNAL_TIMEOUT = 5.0    # seconds from a signal's arrival in rclpy to that in Python, at the very most
 POLL = 0.01
 
 
@@ -37,6 +37,8 @@ def node_of(args: argparse.Namespace, name: str | None = None, *, lasting: bool 
 
     A lasting one has parameters like any other, and leaves Ctrl-C to the caller.
     """
+    if not lasting:
+        signal.signal(signal.SIGTERM, _end)
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO if lasting else None)
     node = rclpy.create_node(
         name or f'_ros2cli_{os.getpid()}', start_parameter_services=lasting,
@@ -45,15 +47,23 @@ def node_of(args: argparse.Namespace, name: str | None = None, *, lasting: bool 
         automatically_declare_parameters_from_overrides=True)
     try:
         yield node
-    except ExternalShutdownException:
-        raise SystemExit(int(signal.SIGTERM)) from None
-    except RuntimeError:
-        if rclpy.ok():
-            raise
-        raise SystemExit(int(signal.SIGINT)) from None   # a signal has ended rclpy under our hands
+        _await_signal()
+    except Exception:
+        _await_signal()
+        raise
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
+
+
+def _await_signal() -> None:
+    """Where a signal has ended rclpy, Python hears of it a moment later and raises what belongs to it."""
+    if not rclpy.ok():
+        wait_until(lambda: False, SIGNAL_TIMEOUT)
+
+
+def _end(signum: int, frame: Any) -> None:
+    raise SystemExit(signum)
 
 
 def wait_until(condition: Callable[[], Any], seconds: float) -> Any:

@@ -79,7 +79,7 @@ def hz(args: argparse.Namespace) -> None:
         clock = Clock() if args.use_wtime else node.get_clock()
         node.create_subscription(messages.interface_class(found[0], 'msg'), topic,
                                  lambda _: meter.arrived(clock.now().nanoseconds), qos_profile_sensor_data, raw=True)
-        while rclpy.ok():
+        while True:
             rclpy.spin_once(node)
             if report := meter.report():
                 print(report)

@@ -12,6 +12,7 @@ from ..event import Event
 from ..event_handler import EventHandler
 from ..event_handlers import OnShutdown
 from ..events import Shutdown as ShutdownEvent
+from ..events.process import ProcessExited
 from ..launch_description_entity import LaunchDescriptionEntity
 from ..substitution import SomeSubstitutionsType
 from ..utilities import normalize_to_list_of_substitutions, perform, perform_substitutions
@@ -49,6 +50,13 @@ class Shutdown(EmitEvent):
 
     def __init__(self, *, reason: str = 'reason not given', **kwargs: Any) -> None:
         super().__init__(event=ShutdownEvent(reason=reason), **kwargs)
+
+    def execute(self, context: LaunchContext) -> None:
+        event = getattr(context.locals, 'event', None)
+        if isinstance(event, ProcessExited):
+            logging.get_logger('launch').info('process[%s] was required: shutting down launched system',
+                                              event.process_name)
+        super().execute(context)
 
 
 class OpaqueFunction(Action):

@@ -110,15 +110,12 @@ class ExecuteProcess(Action):
     async def _supervise(self, context: LaunchContext, outputs: tuple[levels.Logger, levels.Logger],
                          respawn: bool) -> None:
         assert self._stopping is not None
-        while True:
+        while not context.is_shutdown and not self._stopping.is_set():
             await self._run_once(context, outputs)
-            if not respawn or self._process is None or context.is_shutdown or self._stopping.is_set():
+            if not respawn or self._process is None:
                 return
-            try:
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._respawn_delay)
-            except asyncio.TimeoutError:
-                continue
-            return
 
     async def _run_once(self, context: LaunchContext, outputs: tuple[levels.Logger, levels.Logger]) -> None:
         details = self.process_details

@@ -1,0 +1,280 @@
+"""The evidence: from rows of episodes to tables, verdicts and pages."""
+
+import csv
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from random_models import random_model
+from test_baselines import random_baseline
+
+from sim_node.settings import SettingsError
+from sim_node.state import COLLISION, SUCCESS, TIMEOUT
+from wcpg_ros.episodes import EPISODE
+from wcpg_ros.model_file import ModelFile
+from wcpg_ros.results import cvar_matrix, page, training
+from wcpg_ros.results.context import Cell, paper_tables, table_rows
+from wcpg_ros.results.critic_check import errors
+from wcpg_ros.results.cvar_matrix import judge
+from wcpg_ros.results.intervals import Interval
+from wcpg_ros.results.manifest import MANIFEST, Manifest, check_files, load_manifest
+from wcpg_ros.results.pareto import steps_at
+from wcpg_ros.results.uncertainty import choose, moments
+
+ALPHAS = (0.02, 0.1, 0.3, 0.6, 1.0)
+
+
+def rows(returns: np.ndarray, steps: np.ndarray | int = 100) -> np.ndarray:
+    made = np.zeros(len(returns), EPISODE)
+    made['return'], made['steps'] = returns, steps
+    made['outcome'] = np.where(returns == -50.0, COLLISION, SUCCESS)
+    return made
+
+
+def gamble(collisions: int, win: float, n: int = 4000) -> np.ndarray:
+    """Every so many-th episode is lost, the others pay; lost ones are the same for every policy, and more."""
+    return np.where(np.arange(n) % 1000 < collisions, -50.0, win)
+
+
+def true_dial() -> list[np.ndarray]:
+    """Each alpha takes a risk that pays at its own level only: at rate p, going pays (win) against -50."""
+    return [rows(gamble(*policy), steps) for policy, steps in (
+        ((0, 10.0), 200), ((4, 13.0), 180), ((20, 18.0), 150), ((60, 26.0), 120), ((150, 40.0), 90))]
+
+
+def test_a_true_dial_is_recognised() -> None:
+    """By hand: CVaR 0.02 of the first is 10, of the third (2% lost, so all of the worst 2%) is -50."""
+    matrix = judge(true_dial(), ALPHAS)
+    assert matrix.values[0, 0] == pytest.approx(10.0)
+    assert matrix.values[2, 0] == pytest.approx(-50.0)
+    assert matrix.values[4, 4] == pytest.approx(0.15 * -50 + 0.85 * 40)
+    assert [column.holds for column in matrix.columns] == [True] * 5
+    assert [column.best for column in matrix.columns] == list(ALPHAS)
+    assert matrix.mapping()['columns_that_hold'] == 5
+    assert [pair.collisions_rise for pair in matrix.neighbours] == [True] * 4
+    assert matrix.neighbours[0].quicker.value == pytest.approx(0.1)
+    assert matrix.collisions == [0, 16, 80, 240, 600]
+
+
+def test_a_switch_and_a_dead_dial_are_not_taken_for_one() -> None:
+    dead = judge([rows(gamble(3, 12.0))] * 5, ALPHAS)
+    assert not any(column.holds for column in dead.columns)
+    assert all(pair.quicker.value == 0.0 for pair in dead.neighbours)
+    backwards = judge(true_dial()[::-1], ALPHAS)
+    assert not any(column.holds for column in (backwards.columns[0], backwards.columns[-1]))
+    assert not any(pair.collisions_rise for pair in backwards.neighbours)
+
+
+def test_the_matrix_command_refuses_what_it_cannot_judge(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / 'm.safetensors'
+    random_model(1, scenario='merge').save(path)
+    common = ['--scenario', 'merge', '--model', str(path), '--keep', str(tmp_path / 'store'), '--episodes', '40',
+              '--backend', 'serial']
+    assert cvar_matrix.main([*common, '--alphas', '0.1', '1']) == 2
+    assert 'at least three' in capsys.readouterr().err
+    assert cvar_matrix.main([*common, '--row', 'no']) == 2
+    assert not (tmp_path / 'store').exists()
+    assert cvar_matrix.main([*common, '--json']) == 0
+    assert '"columns_that_hold": ' in capsys.readouterr().out
+
+
+def test_calibration_errors_by_hand() -> None:
+    """Two kinds of episode, told apart by the critic: 10 or 20 come, 12 or 22 are said. The spread is 10."""
+    came = np.tile([10.0, 20.0], 500)
+    made = np.zeros(1000, [(name, np.float32) for name in ('discounted', 'predicted_mean', 'predicted_cvar')])
+    made['discounted'], made['predicted_mean'], made['predicted_cvar'] = came, came + 2.0, 15.0
+    mean, cvar = errors(made, 0.1)
+    assert (mean.predicted, mean.realised) == pytest.approx((17.0, 15.0))
+    assert mean.error == pytest.approx(0.2)
+    assert mean.constant == pytest.approx(0.5 * 4 / 5, abs=0.01)     # the bin in the middle holds both kinds
+    assert not mean.believable
+    assert cvar.realised == pytest.approx(10.0)
+    made['predicted_mean'] = came + 0.5
+    assert errors(made, 0.1)[0].believable
+
+
+def test_the_episode_shown_is_the_success_whose_sigma_rises_most() -> None:
+    made = np.zeros(3, [('episode', np.int64), ('outcome', np.int8), ('sigma_peak', np.float32),
+                        ('predicted_std', np.float32)])
+    made['episode'], made['outcome'] = [4, 5, 6], [SUCCESS, SUCCESS, COLLISION]
+    made['sigma_peak'], made['predicted_std'] = [9.0, 12.0, 30.0], [1.0, 8.0, 1.0]
+    assert choose(made) == 4
+
+
+@pytest.mark.parametrize('sigma', [[1.0] * 6, [1, 2, 3, 9, 4, 3, 2, 1, 1, 1], list(range(40)), list(range(40))[::-1]])
+def test_six_different_moments_with_the_first_the_peak_and_the_last(sigma: list[float]) -> None:
+    shown = moments(sigma)
+    assert shown == sorted(set(shown))
+    assert len(shown) == 6
+    assert {0, len(sigma) - 1, int(np.argmax(sigma))} <= set(shown)
+
+
+def cell(rate: float, steps: float) -> Cell:
+    return Cell(1000, round(1000 * rate), 1000 - round(1000 * rate), 0, Interval(rate, rate, rate),
+                Interval(steps, steps, steps), Interval(0.0, 0.0, 0.0))
+
+
+def test_a_rule_is_met_where_it_collides_as_often() -> None:
+    family = [cell(0.10, 60.0), cell(0.02, 100.0), cell(0.0, 160.0), cell(0.0, 200.0)]
+    assert steps_at(0.06, family) == pytest.approx(80.0)
+    assert steps_at(0.01, family) == pytest.approx(130.0)
+    assert steps_at(0.0, family) == pytest.approx(160.0)     # the quickest of those that never do
+    assert steps_at(0.2, family) is None
+    assert steps_at(0.0, family[:2]) is None
+
+
+def test_the_papers_tables_are_whole() -> None:
+    tables = paper_tables()
+    for scenario in ('left_turn', 'merge'):
+        assert len(table_rows(scenario)) == 7
+        for cells in tables[scenario].values():
+            assert len(cells) == len(tables['columns']) == 9
+            assert all(0 <= collided <= 100 and collided + finished <= 100 for collided, finished in cells)
+    assert tables['left_turn']['+15/5%'][tables['columns'].index('PPO')] == [49, 51]
+    assert tables['merge']['+0/2%'][0] == [1, 7]
+
+
+def test_every_run_of_the_manifest_can_be_trained() -> None:
+    manifest = load_manifest(MANIFEST)
+    assert manifest.seeds == (0, 1, 2, 3, 4)
+    for run in manifest.all_runs():
+        training.config_of(run)
+        assert str(run.seed) in run.file.name or run.settings.shipped
+    assert len({run.file for run in manifest.all_runs()}) == len(manifest.all_runs())
+    d4pg = manifest.runs_of('d4pg', 'merge')[0].recipe()
+    assert (d4pg.critic.kind, d4pg.learning.n_step, d4pg.alpha.minimum) == ('categorical', 5, 1.0)
+    assert manifest.runs_of('penalty', 'merge')[0].recipe().world.changes['reward.collision'] == -1000.0
+
+
+@pytest.mark.parametrize(('change', 'message'), [
+    ({'seads': [0]}, "unknown setting 'seads'"),
+    ({'runs': {'x': {'config': 'config/paper.yaml', 'file': 'x'}}}, 'x: give episodes or decisions'),
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'episodes': 5}}}, 'x: ppo takes decisions'),
+    ({'evaluation': {'seed': 1000}}, r'evaluation.seed: expected within \[0, 999\]'),
+])
+def test_a_wrong_manifest_is_refused(change: dict, message: str, tmp_path: Path) -> None:
+    content = yaml.safe_load(MANIFEST.read_text())
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump({**content, **change}))
+    with pytest.raises(SettingsError, match=message):
+        load_manifest(tmp_path / 'm.yaml')
+
+
+def test_training_fills_what_is_missing_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    content = {'scenarios': ['merge'], 'seeds': [0], 'evaluation': {}, 'runs': {
+        'wcpg': {'config': 'config/merge.yaml', 'file': str(tmp_path / 'w_{scenario}_{seed}.safetensors'),
+                 'episodes': 60, 'changes': {'validation.episodes': 10, 'learning.batch': 32}},
+        'ddpg': {'config': 'config/merge.yaml', 'file': str(tmp_path / 'd_{scenario}_{seed}.safetensors'),
+                 'algorithm': 'ddpg', 'decisions': 200, 'changes': {'validation.episodes': 10, 'learning.batch': 32}}}}
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content, sort_keys=False))
+    options = ['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs'), '--backend', 'serial']
+    assert training.main([*options, '--only', 'dqn']) == 2
+    assert "run 'dqn' is not in" in capsys.readouterr().err
+    assert training.main([*options, '--list']) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / f'{k}_merge_0.safetensors') for k in 'wd']
+    assert training.main(options) == 0
+    for kind in 'wd':
+        assert (tmp_path / f'{kind}_merge_0.safetensors').is_file()
+        assert (tmp_path / f'{kind}_merge_0.csv').read_text().count('\n') == 2
+    capsys.readouterr()
+    assert training.main([*options, '--list']) == 0
+    assert capsys.readouterr().out == 'nothing is missing\n'
+
+
+def seeded_model(weights: int, seed: int) -> ModelFile:
+    model = random_model(weights, scenario='merge')
+    return ModelFile(dataclasses.replace(model.info, seed=seed), model.tensors)
+
+
+@pytest.fixture(scope='module')
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A manifest whose models nobody trained."""
+    folder = tmp_path_factory.mktemp('results')
+    content = yaml.safe_load(MANIFEST.read_text())
+    content |= {'scenarios': ['merge'], 'seeds': [0, 1]}
+    content['evaluation'] |= {'episodes': 12, 'matrix_episodes': 12, 'curve_episodes': 12, 'gaps': [2.0, 4.0],
+                              'margins': [0.5], 'curve_alphas': [0.02, 1.0]}
+    for name, run in content['runs'].items():
+        run['file'] = str(folder / f'{name}_{{scenario}}_{{seed}}.safetensors')
+        if run.pop('shipped', ''):
+            run['shipped'] = str(folder / 'shipped_{scenario}.safetensors')
+    (folder / 'm.yaml').write_text(yaml.safe_dump(content))
+    manifest = load_manifest(folder / 'm.yaml')
+    for k, run in enumerate(manifest.all_runs()):
+        if run.settings.algorithm == 'wcpg':
+            seeded_model(k, run.seed).save(run.file)
+        else:
+            random_baseline(seed=k).save(run.file)
+    seeded_model(99, 1).save(folder / 'shipped_merge.safetensors')
+    return folder
+
+
+def make_page(folder: Path, *options: str) -> int:
+    return page.main(['--manifest', str(folder / 'm.yaml'), '--out', str(folder / 'page' / 'results.md'), '--keep',
+                      str(folder / 'store'), '--backend', 'serial', *options])
+
+
+def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
+    assert make_page(small) == 0
+    text = (small / 'page' / 'results.md').read_text()
+    for heading in ('What did not reproduce', 'What did', 'Extrapolation', 'The dial', 'Safety against time',
+                    'Testing performance over α', 'The critic, checked', 'Ablations', 'Fast-slow lanes', 'Learning'):
+        assert f'## {heading}\n' in text
+    assert text.index('What did not reproduce') < text.index('## Extrapolation')
+    for picture in ('pareto_merge.png', 'pareto_merge_rows.png', 'testing.png', 'calibration.png', 'learning.png',
+                    'fast_slow_variance.png'):
+        assert f'(pictures/{picture})' in text
+        assert (small / 'page' / 'pictures' / picture).stat().st_size > 10_000
+    assert '*1, 7*' in text     # the paper's α = 0.02 on +0/2%
+    with (small / 'page' / 'results_cells.csv').open(newline='') as file:
+        cells = list(csv.DictReader(file))
+    assert len(cells) == 2 * 7 * (2 * 10 + 1)     # blocks, rows, (seeds × controllers + the rule)
+    for each in cells:
+        assert each['n'] == '12'
+        assert sum(int(each[name]) for name in ('collisions', 'successes', 'timeouts')) == 12
+    driven = sorted(path.stat().st_mtime_ns for path in (small / 'store').iterdir())
+    assert make_page(small) == 0
+    assert (small / 'page' / 'results.md').read_text() == text
+    assert sorted(path.stat().st_mtime_ns for path in (small / 'store').iterdir()) == driven
+
+
+def test_the_shipped_model_stands_for_its_seed(small: Path) -> None:
+    first, second = load_manifest(small / 'm.yaml').runs_of('ours', 'merge')
+    assert first.file.name == 'ours_merge_0.safetensors'
+    assert second.file.name == 'shipped_merge.safetensors'
+
+
+def test_what_is_missing_is_said_before_anything_is_driven(small: Path, tmp_path: Path,
+                                                          capsys: pytest.CaptureFixture) -> None:
+    manifest = load_manifest(small / 'm.yaml')
+    gone = manifest.runs_of('c51', 'merge')[0].file
+    gone.rename(tmp_path / 'kept')
+    try:
+        assert make_page(small, '--keep', str(tmp_path / 'store')) == 2
+    finally:
+        (tmp_path / 'kept').rename(gone)
+    error = capsys.readouterr().err
+    assert f'{gone}: not trained yet; train with `python -m wcpg_ros.results.training --only c51`' in error
+    assert error.count('\n') == 1
+    assert not list((tmp_path / 'store').glob('*'))
+    assert make_page(small, '--backend', 'clouds') == 2
+    (tmp_path / 'file').touch()
+    assert make_page(small, '--out', str(tmp_path / 'file' / 'x.md')) == 2
+    assert 'cannot be written to' in capsys.readouterr().err
+
+
+def test_all_missing_files_are_counted() -> None:
+    manifest = load_manifest(MANIFEST)
+    nowhere = dataclasses.replace(manifest.runs['ddpg'], file='/nowhere/{scenario}_{seed}')
+    changed = Manifest(('merge',), (0, 1), manifest.evaluation, {'ddpg': nowhere})
+    with pytest.raises(SettingsError, match=r'/nowhere/merge_0 and 1 more: not trained yet; .* --only ddpg'):
+        check_files(changed.all_runs())
+
+
+def test_timeouts_are_neither_success_nor_collision() -> None:
+    made = rows(np.array([10.0, -50.0, 0.0]))
+    made['outcome'][2] = TIMEOUT
+    matrix = judge([made] * 5, ALPHAS)
+    assert matrix.collisions == [1] * 5
+    assert matrix.steps == [100.0] * 5

@@ -1,0 +1,53 @@
+"""What the critic thought of the episodes it drove, beside what came of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.recfunctions import append_fields
+from numpy.typing import NDArray
+
+from wcpg_ros.policy import Policy
+
+COLUMNS = ('sigma', 'sigma_peak', 'predicted_mean', 'predicted_std', 'predicted_cvar', 'discounted', 'probability')
+
+
+class CriticWatch:
+    """Given to `drive`: keeps how each episode began, and the mean of the critic's sigma along it.
+
+    The columns it makes:
+
+        sigma            mean over the episode's decisions of the critic's standard deviation of the return to come …
+        sigma_peak       … and its largest
+        predicted_mean   … _std, _cvar: the critic's at the first decision, of the discounted return …
+        discounted       … and the one that came
+        probability      the critic's at the first decision, of a return no larger than that: uniform if calibrated
+    """
+
+    def __init__(self, policy: Policy, alpha: float, episodes: int) -> None:
+        self._policy, self._alpha = policy, alpha
+        self._observation = np.zeros((episodes, policy.info.observation_size), np.float32)
+        self._action = np.zeros(episodes)
+        self._sigma, self._peak, self._decisions = np.zeros(episodes), np.zeros(episodes), np.zeros(episodes, np.int64)
+
+    def __call__(self, episode: NDArray, step: NDArray, observation: NDArray, acceleration: NDArray) -> None:
+        """A decision in every scene."""
+        mine = episode < len(self._action)
+        episode, observation, acceleration = episode[mine], observation[mine], acceleration[mine]
+        sigma = self._policy.risk(observation, acceleration, self._alpha).std
+        self._sigma[episode] += sigma
+        self._peak[episode] = np.maximum(self._peak[episode], sigma)
+        self._decisions[episode] += 1
+        begins = step[mine] == 0
+        self._observation[episode[begins]] = observation[begins]
+        self._action[episode[begins]] = acceleration[begins]
+
+    def columns(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of the episodes with the columns above."""
+        risk = self._policy.risk(self._observation, self._action, self._alpha)
+        discounted = rows['return'] * self._policy.info.gamma ** (self._decisions - 1.0)
+        probability = self._policy.probability(self._observation, self._action, self._alpha, discounted)
+        values: tuple[Any, ...] = (self._sigma / self._decisions, self._peak, risk.mean, risk.std, risk.cvar,
+                                   discounted, probability)
+        return append_fields(rows, COLUMNS, [np.asarray(value, np.float32) for value in values], usemask=False)

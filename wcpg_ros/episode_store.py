@@ -1,0 +1,183 @@
+"""Driven episodes, kept on disk and never driven twice.
+
+A `Drive` names episodes: who drives, where, which seed. It is split into chunks of 1,000 episodes, the jobs of
+`run_jobs`; each finished chunk is a Parquet file named after everything its rows depend on: the model file's bytes,
+alpha, the scene's settings on that row, the seed, and the code of the world. What has not changed is read, what has
+changed is driven, and whoever is killed loses the chunks under way.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import importlib
+import inspect
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from sim_node.scenario import Scenario
+from sim_node.seeds import episode_seed
+from sim_node.settings import SettingsError
+from wcpg_ros.controllers import Controller, Model, model_path, prepare
+from wcpg_ros.critic_watch import CriticWatch
+from wcpg_ros.episodes import drive
+from wcpg_ros.jobs import run_jobs
+from wcpg_ros.model_file import write_atomically
+from wcpg_ros.parquet import read_parquet, write_parquet
+
+CHUNK = 1000     # episodes
+# What an episode's course is computed by. Comments and formatting do not count.
+CODE = ('sim_node.batch', 'sim_node.births', 'sim_node.drivers', 'sim_node.geometry', 'sim_node.observation',
+        'sim_node.random_streams', 'sim_node.rewards', 'sim_node.roads', 'sim_node.rules', 'sim_node.rules_batch',
+        'sim_node.scenario', 'sim_node.state', 'sim_node.stepper', 'sim_node.traffic', 'sim_node.vehicles',
+        'wcpg_ros.baselines.baseline_file', 'wcpg_ros.controllers', 'wcpg_ros.critic_watch', 'wcpg_ros.policy',
+        'wcpg_ros.risk')
+COSMETIC = ('title', 'window', 'pavement', 'centre_lines', 'rows')     # settings of a scene that no episode depends on
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Episodes of a seed on a row, by one controller; `watch` also keeps what the critic thought (a model's only)."""
+
+    scenario: str
+    controller: str
+    alpha: float | None = None
+    row: str = 'train'
+    seed: int = 0
+    episodes: int = 1000
+    first: int = 0
+    watch: bool = False
+    changes: tuple[tuple[str, Any], ...] = ()     # to the scene
+
+    def chunks(self) -> list[Drive]:
+        """The jobs it is made of."""
+        starts = range(self.first, self.first + self.episodes, CHUNK)
+        return [dataclasses.replace(self, first=start, episodes=min(CHUNK, self.first + self.episodes - start))
+                for start in starts]
+
+    def check(self) -> Scenario:
+        """The scene, if all of this can be driven; else an error that says why not."""
+        if self.episodes < 1:
+            raise SettingsError(f'episodes: expected at least 1, got {self.episodes}')
+        for episode in (self.first, self.first + self.episodes - 1):
+            episode_seed(self.seed, episode)
+        return self._prepare()[0]
+
+    def facts(self) -> dict[str, Any]:
+        """Everything that the rows depend on. Refuses what cannot be driven."""
+        scenario, controller = self._prepare()
+        scene = {name: value for name, value in dataclasses.asdict(scenario).items() if name not in COSMETIC}
+        file = model_path(self.controller)
+        who = (self.controller.replace(str(file), hashlib.sha256(file.read_bytes()).hexdigest()) if file
+               else self.controller)
+        return {'controller': who, 'alpha': getattr(controller, 'alpha', None), 'scene': scene, 'seed': self.seed,
+                'first': self.first, 'episodes': self.episodes, 'watch': self.watch, 'code': code_digest()}
+
+    def run(self) -> np.ndarray:
+        """The rows."""
+        scenario, controller = self._prepare()
+        if not self.watch:
+            return drive(scenario, controller, self.episodes, self.seed, self.first)
+        assert isinstance(controller, Model)
+        watch = CriticWatch(controller.policy, controller.alpha, self.episodes)
+        return watch.columns(drive(scenario, controller, self.episodes, self.seed, self.first, watch))
+
+    def _prepare(self) -> tuple[Scenario, Controller]:
+        scenario, controller = prepare(self.scenario, self.row, self.controller, self.alpha, dict(self.changes))
+        if self.watch and not isinstance(controller, Model):
+            raise SettingsError(f'{self.controller}: has no critic to watch')
+        return scenario, controller
+
+
+def run_chunk(chunk: Drive) -> np.ndarray:
+    """A job of `run_jobs`."""
+    return chunk.run()
+
+
+def collect(drive: Drive, backend: str = 'serial', directory: Path | None = None) -> np.ndarray:
+    """All rows of a drive; with a directory, finished chunks are kept there and not driven again."""
+    progress = sys.stderr.isatty()
+    if directory:
+        store = EpisodeStore(directory)
+        store.fill([drive], backend, progress)
+        return store.rows(drive)
+    parts: dict[Drive, np.ndarray] = {}
+    with tqdm(total=drive.episodes, unit='episode', disable=not progress, leave=False) as bar:
+        for chunk, rows in run_jobs(run_chunk, drive.chunks(), backend):
+            parts[chunk] = rows
+            bar.update(chunk.episodes)
+    return np.concatenate([parts[chunk] for chunk in drive.chunks()])
+
+
+class EpisodeStore:
+    """A directory of finished chunks."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._paths: dict[Drive, Path] = {}     # a store's life is a run's: files do not change under it
+        check_writable(directory)
+
+    def fill(self, drives: Iterable[Drive], backend: str = 'processes', progress: bool = True) -> int:
+        """Drive what is missing; how many chunks that were."""
+        chunks = {self._path(chunk): chunk for drive in drives for chunk in drive.chunks()}
+        missing = [chunk for path, chunk in chunks.items() if not path.exists()]
+        with tqdm(total=sum(chunk.episodes for chunk in missing), unit='episode', disable=not progress,
+                  leave=False) as bar:
+            for chunk, rows in run_jobs(run_chunk, missing, backend):
+                buffer = io.BytesIO()
+                write_parquet(rows, buffer, {'drive': json.dumps(dataclasses.asdict(chunk))})
+                write_atomically(self._path(chunk), buffer.getvalue())
+                bar.update(chunk.episodes)
+        return len(missing)
+
+    def rows(self, drive: Drive) -> np.ndarray:
+        """The episodes of a drive that is there."""
+        return np.concatenate([read_parquet(self._path(chunk)) for chunk in drive.chunks()])
+
+    def _path(self, chunk: Drive) -> Path:
+        if chunk not in self._paths:
+            facts = chunk.facts()
+            digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+            self._paths[chunk] = self.directory / f'{facts["scene"]["name"]}-{digest[:24]}.parquet'
+        return self._paths[chunk]
+
+
+@cache
+def code_digest() -> str:
+    """Of the code that an episode's course depends on, comments and formatting apart."""
+    digest = hashlib.sha256()
+    for name in CODE:
+        digest.update(_without_words(inspect.getsource(importlib.import_module(name))).encode())
+    return digest.hexdigest()[:16]
+
+
+def _without_words(source: str) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def check_writable(directory: Path) -> None:
+    """Make a directory, or say why nothing can be written there, before any work is done."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return
+    except OSError as error:
+        raise SettingsError(f'{directory}: cannot be written to ({os.strerror(error.errno or 0)}); '
+                            'choose another directory') from None
+

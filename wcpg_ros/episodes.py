@@ -1,0 +1,88 @@
+"""Many seeded episodes of one controller, the same traffic for every controller: driven, summed up, written down."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_node.batch import Batch
+from sim_node.scenario import Scenario
+from sim_node.seeds import episode_seed
+from sim_node.settings import SettingsError
+from sim_node.state import COLLISION, OUTCOMES, SUCCESS, TIMEOUT
+from wcpg_ros.controllers import Controller
+from wcpg_ros.parquet import arrow, write_parquet
+from wcpg_ros.risk import empirical_cvar
+
+SCENES_AT_ONCE = 64
+
+EPISODE = np.dtype([('episode', np.int64), ('seed', np.int64), ('outcome', np.int8), ('steps', np.int32),
+                    ('return', np.float32), ('hit', np.int32)])
+
+# Called with every decision: which of the episodes each scene is in, its step, what was seen and what was done.
+Watch = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+
+
+def drive(scenario: Scenario, controller: Controller, episodes: int, seed: int, first_episode: int = 0,
+          watch: Watch | None = None) -> np.ndarray:
+    """One row per episode, in the order of their seeds: the same rows whatever else is driven beside them."""
+    if episodes < 1:
+        raise SettingsError(f'episodes: expected at least 1, got {episodes}')
+    first, last = episode_seed(seed, first_episode), episode_seed(seed, first_episode + episodes - 1)
+    n = min(SCENES_AT_ONCE, episodes)
+    batch = Batch(scenario, n)
+    observation = batch.reset(first + np.arange(n))
+    rows = np.zeros(episodes, EPISODE)
+    missing = episodes
+    while missing:
+        accelerations = controller.act(batch, observation)
+        if watch:
+            watch(batch.scenes['seed'] - first, batch.scenes['step'], observation, accelerations)
+        result = batch.step(accelerations, scenario.action_repeat)
+        observation = result.observation
+        for i in np.flatnonzero(result.done & (result.seed <= last)):
+            rows[result.seed[i] - first] = (result.seed[i] - first + first_episode, result.seed[i], result.outcome[i],
+                                            result.steps[i], result.reward[i], result.hit[i])
+            missing -= 1
+    return rows
+
+
+def summary(rows: np.ndarray) -> dict[str, Any]:
+    """Counts, the mean steps of successes (of 0.1 s; None without one), the mean return and its worst 2% and 10%."""
+    successes = rows['outcome'] == SUCCESS
+    return {
+        'n': len(rows),
+        'collisions': int(np.sum(rows['outcome'] == COLLISION)),
+        'successes': int(np.sum(successes)),
+        'timeouts': int(np.sum(rows['outcome'] == TIMEOUT)),
+        'mean_steps': round(float(rows['steps'][successes].mean()), 3) if successes.any() else None,
+        'mean_return': round(float(rows['return'].mean(dtype=np.float64)), 4),
+        'cvar_0.02': round(float(empirical_cvar(rows['return'], 0.02)), 4),
+        'cvar_0.1': round(float(empirical_cvar(rows['return'], 0.1)), 4),
+    }
+
+
+def check_rows_file(path: Path) -> None:
+    """An error unless `write_rows` will be able to write there: known before anything is driven."""
+    if path.suffix not in ('.csv', '.parquet'):
+        raise SettingsError(f'{path}: rows are written as .csv or .parquet')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.open('ab').close()
+    if path.suffix == '.parquet':
+        arrow()
+
+
+def write_rows(rows: np.ndarray, path: Path) -> None:
+    """The episodes as CSV or Parquet, by the file's ending, outcomes in words."""
+    if path.suffix == '.parquet':
+        write_parquet(rows, path)
+        return
+    with path.open('w', newline='') as file:
+        writer, names = csv.writer(file), rows.dtype.names or ()
+        writer.writerow(names)
+        for row in rows:
+            writer.writerow([OUTCOMES[row[name]] if name == 'outcome' else row[name] for name in names])

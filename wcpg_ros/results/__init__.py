@@ -1,0 +1,1 @@
+"""The evidence: from model files and seeds to docs/results.md."""

@@ -1,0 +1,126 @@
+"""The paper's claims about its own parts, each taken out: on the `train` row, every training seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sim_node.scenario import load_scenario
+from wcpg_ros.episode_store import Drive
+from wcpg_ros.results.context import Context, markdown, percent
+from wcpg_ros.results.intervals import bootstrap_cvars, difference
+
+GREEDY_ALPHAS = (0.02, 0.1, 0.3)
+
+
+def _of(context: Context, name: str, scenario: str, alpha: float | None = None) -> list[Drive]:
+    return [context.drive(scenario, run.file, alpha) for run in context.runs(name, scenario)]
+
+
+def _greedy(context: Context, scenario: str, alpha: float) -> list[Drive]:
+    return [context.drive(scenario, f'greedy:{run.file}', alpha) for run in context.runs('ours', scenario)]
+
+
+def drives(context: Context) -> Iterator[Drive]:
+    """Everything compared below."""
+    for scenario in context.manifest.scenarios:
+        yield from _of(context, 'penalty', scenario)
+        yield from _of(context, 'ddpg', scenario)
+        for alpha in GREEDY_ALPHAS:
+            yield from _greedy(context, scenario, alpha)
+        for alpha in context.evaluation.alphas:
+            for name in ('ours', 'paper', 'printed'):
+                yield from _of(context, name, scenario, alpha)
+            yield from _of(context, _alone(alpha), scenario, alpha)
+
+
+def _alone(alpha: float) -> str:
+    return f'alone_{alpha}'
+
+
+def lines(context: Context) -> list[str]:
+    """Four comparisons."""
+    text = ['## Ablations', '', f'{context.evaluation.episodes:,} episodes of the `train` row per training seed; '
+            'figures are means over seeds (lowest–highest).', '']
+    scenarios = context.manifest.scenarios
+    return [*text, *_penalties(context, scenarios), *_greedies(context, scenarios), *_loners(context, scenarios),
+            *_coefficients(context, scenarios)]
+
+
+def _outcomes(context: Context, drives: Sequence[Drive]) -> list[str]:
+    """Collisions, successes, time-outs in % and steps, over seeds."""
+    cells = [context.cell(drive) for drive in drives]
+    shares = ([100 * getattr(cell, name) / cell.n for cell in cells]
+              for name in ('collisions', 'successes', 'timeouts'))
+    return [*(_spread(values) for values in shares), _spread([cell.steps.value for cell in cells])]
+
+
+def _spread(values: Sequence[float]) -> str:
+    known = [value for value in values if not np.isnan(value)]
+    if not known:
+        return '–'
+    middle = f'{np.mean(known):.1f}'
+    return middle if len(known) == 1 else f'{middle} ({min(known):.1f}–{max(known):.1f})'
+
+
+OUTCOMES = ['collisions %', 'success %', 'time-outs %', 'steps']
+
+
+def _penalties(context: Context, scenarios: Sequence[str]) -> list[str]:
+    body = [[f'{load_scenario(scenario).title}: {label}', *_outcomes(context, _of(context, name, scenario))]
+            for scenario in scenarios for name, label in (('ddpg', 'DDPG, −50'), ('penalty', 'DDPG, −1000'))]
+    return ['### A collision that costs 1000', '',
+            'The paper\'s first attempt at safety: a penalty of −1000 in place of −50 for a learner of means. It '
+            'reports policies that often do not even attempt the maneuver.', '', *markdown(['', *OUTCOMES], body)]
+
+
+def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
+    body = []
+    for scenario in scenarios:
+        for alpha in GREEDY_ALPHAS:
+            title = f'{load_scenario(scenario).title}, α = {alpha:g}'
+            body += [[f'{title}: policy', *_outcomes(context, _of(context, 'ours', scenario, alpha))],
+                     [f'{title}: greedy', *_outcomes(context, _greedy(context, scenario, alpha))]]
+    return ['### Greedy on a fixed critic', '',
+            'The paper argues that choosing, at every decision, the action with the best CVaR by a critic of *another* '
+            'policy must fail. Here: the acceleration with the best CVaR at α by the critic of the risk-neutral policy '
+            '(α = 1), against the policy of α itself.', '', *markdown(['', *OUTCOMES], body)]
+
+
+def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
+    body = []
+    for scenario in scenarios:
+        for alpha in context.evaluation.alphas:
+            of_all = {run.seed: run.file for run in context.runs('ours', scenario)}
+            values: list[list[float]] = [[], []]
+            wins = losses = 0
+            for run in context.runs(_alone(alpha), scenario):
+                conditioned, alone = (context.rows(context.drive(scenario, file, alpha))['return']
+                                      for file in (of_all[run.seed], run.file))
+                value, drawn = bootstrap_cvars(np.stack([conditioned, alone]), [alpha])
+                for kept, each in zip(values, value[:, 0], strict=True):
+                    kept.append(float(each))
+                _, p = difference(value[0, 0] - value[1, 0], drawn[:, 0, 0] - drawn[:, 1, 0])
+                wins += p < 0.05 and values[0][-1] > values[1][-1]
+                losses += p < 0.05 and values[0][-1] < values[1][-1]
+            body.append([f'{load_scenario(scenario).title}, α = {alpha:g}', _spread(values[0]), _spread(values[1]),
+                         f'{wins} better, {losses} worse'])
+    return ['### One network for all α, or one for each', '',
+            'The empirical CVaR at α of the episode\'s return: one network conditioned on α, against networks trained '
+            'for that α alone; seed by seed on the same episodes (bootstrap, p < 0.05, uncorrected).', '',
+            *markdown(['', 'conditioned', 'alone', 'conditioned is, in seeds'], body)]
+
+
+def _coefficients(context: Context, scenarios: Sequence[str]) -> list[str]:
+    body = []
+    for scenario in scenarios:
+        for name, label in (('paper', 'exact'), ('printed', 'printed')):
+            cells = [[context.cell(drive) for drive in _of(context, name, scenario, alpha)]
+                     for alpha in context.evaluation.alphas]
+            body.append([f'{load_scenario(scenario).title}: {label}',
+                         *(f'{percent(float(np.mean([cell.collisions / cell.n for cell in at])))}, '
+                           f'{np.nanmean([cell.steps.value for cell in at]):.0f}' for at in cells)])
+    return ['### The printed coefficient and the exact one', '',
+            'φ(α)/Φ(α) as in Eq. 9, against φ(Φ⁻¹(α))/α; both with the paper\'s values. Collisions in %, steps; means '
+            'over seeds.', '', *markdown(['', *(f'α = {alpha:g}' for alpha in context.evaluation.alphas)], body)]

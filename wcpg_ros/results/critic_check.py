@@ -1,0 +1,101 @@
+"""Can the critic be believed? What it says at the first decision against the discounted returns that come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim_node.scenario import load_scenario
+from wcpg_ros.episode_store import Drive
+from wcpg_ros.results import charts
+from wcpg_ros.results.context import Context, markdown
+from wcpg_ros.risk import empirical_cvar
+
+PICTURE = 'calibration.png'
+BINS = 5
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far predictions are from what came, as a share of the 5–95% spread of what came.
+
+    Episodes are put into five equal bins by their prediction, and within a bin the mean prediction is compared with
+    what came of its episodes. A constant, the same figure of all episodes, knows no bin from another.
+    """
+
+    predicted: float     # mean of all predictions
+    realised: float      # of all episodes
+    error: float         # mean over bins
+    constant: float      # the same for a constant predictor
+
+    @property
+    def believable(self) -> bool:
+        """At most a tenth of the spread, and better than a constant."""
+        return self.error <= 0.1 and self.error < self.constant
+
+
+def errors(rows: np.ndarray, alpha: float) -> tuple[Error, Error]:
+    """Of the mean and of CVaR at alpha."""
+    low, high = np.percentile(rows['discounted'], [5, 95])
+    spread = float(high - low) or float('nan')     # where all returns are alike, nothing is a share of their spread
+    return (_error(rows['predicted_mean'], rows['discounted'], 1.0, spread),
+            _error(rows['predicted_cvar'], rows['discounted'], alpha, spread))
+
+
+def _error(predicted: NDArray, realised: NDArray, alpha: float, spread: float) -> Error:
+    bins = np.array_split(np.argsort(predicted, kind='stable'), BINS)
+    constant = float(empirical_cvar(realised, alpha))
+    came = [float(empirical_cvar(realised[chosen], alpha)) for chosen in bins]
+    said = [float(predicted[chosen].mean(dtype=float)) for chosen in bins]
+    return Error(float(predicted.mean(dtype=float)), constant,
+                 float(np.mean([abs(a - b) for a, b in zip(said, came, strict=True)])) / spread,
+                 float(np.mean([abs(constant - b) for b in came])) / spread)
+
+
+def _drive(context: Context, scenario: str, alpha: float) -> Drive:
+    return context.drive(scenario, context.shipped(scenario), alpha, episodes=context.evaluation.matrix_episodes,
+                         watch=True)
+
+
+def drives(context: Context) -> Iterator[Drive]:
+    """The shipped models, watched."""
+    for scenario in context.manifest.scenarios:
+        for alpha in context.evaluation.alphas:
+            yield _drive(context, scenario, alpha)
+
+
+def lines(context: Context) -> list[str]:
+    """The reliability diagram and the errors."""
+    scenarios = context.manifest.scenarios
+    made, axes = charts.figure(4.4 * len(scenarios), 4.2, 1, len(scenarios), sharey=True)
+    colours = (charts.BLUE, charts.SKY, charts.GREEN, charts.ORANGE, charts.RED)
+    styles = ('-', '--', '-.', ':', (0, (5, 1, 1, 1)))
+    body = []
+    for axis, scenario in zip(axes.flat, scenarios, strict=True):
+        axis.plot([0, 1], [0, 1], color=charts.GREY, linewidth=1)
+        for alpha, colour, style in zip(context.evaluation.alphas, colours, styles, strict=False):
+            rows = context.rows(_drive(context, scenario, alpha))
+            levels = np.linspace(0.0, 1.0, 201)
+            axis.plot(levels, np.searchsorted(np.sort(rows['probability']), levels, side='right') / len(rows),
+                      color=colour, linestyle=style, linewidth=1.8, label=f'α = {alpha:g}')
+            for name, error in zip(('mean', f'CVaR {alpha:g}'), errors(rows, alpha), strict=True):
+                body.append([f'{load_scenario(scenario).title}, α = {alpha:g}', name, f'{error.predicted:.2f}',
+                             f'{error.realised:.2f}', f'{100 * error.error:.1f}', f'{100 * error.constant:.1f}',
+                             'yes' if error.believable else 'no'])
+        axis.set(title=load_scenario(scenario).title, xlabel='level of the predicted distribution', xlim=(0, 1),
+                 ylim=(0, 1), aspect='equal')
+    axes[0, 0].set(ylabel='share of episodes below it')
+    axes[0, 0].legend(fontsize=8)
+    charts.save(made, context.picture(PICTURE))
+    return ['## The critic, checked', '',
+            f'The shipped models\' critics at the first decision of {context.evaluation.matrix_episodes:,} episodes of '
+            'the `train` row, against the discounted returns that came. On the diagonal, the predicted distribution is '
+            'right: a share x of the returns lies below its quantile x.', '',
+            context.link(PICTURE, 'Predicted against realised quantiles of the return'), '',
+            'Error: the episodes in five bins by their prediction, mean distance between what was said and what came '
+            'in a bin, in % of the 5–95% spread of the returns. A constant predictor says the same for all. '
+            'Believable: at most 10%, and below the constant.', '',
+            *markdown(['', 'of', 'predicted', 'realised', 'error %', 'constant %', 'believable'], body)]

@@ -1,0 +1,84 @@
+"""How everybody learnt: validation during training, every seed a line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+
+from sim_node.scenario import load_scenario
+from wcpg_ros.episode_store import Drive
+from wcpg_ros.results import charts
+from wcpg_ros.results.context import Context, markdown
+from wcpg_ros.results.manifest import Run
+
+PICTURE = 'learning.png'
+CURVES = {     # run, alpha of WCPG's validation or None, label, colour, line
+    ('ours', '0.02'): ('WCPG, α = 0.02', charts.BLUE, '-'), ('ours', '1'): ('WCPG, α = 1', charts.SKY, '-'),
+    ('ddpg', ''): ('DDPG', charts.RED, '--'), ('d4pg', '1'): ('D4PG', charts.ORANGE, '--'),
+    ('c51', ''): ('C51', charts.GREEN, '-.'), ('ppo_long', ''): ('PPO', charts.PURPLE, ':')}
+
+
+def drives(context: Context) -> Iterable[Drive]:
+    """Nothing is driven: the logs are beside the models."""
+    return ()
+
+
+def read(run: Run, alpha: str) -> tuple[list[float], list[float], list[float]]:
+    """Decisions, mean return and collisions in %, a row per validation; empty without a log."""
+    if not run.log.is_file():
+        return [], [], []
+    with run.log.open(newline='') as file:
+        rows = list(csv.DictReader(file))
+    decisions = [float(row['decisions']) for row in rows]
+    if alpha:
+        return (decisions, [float(row[f'mean_return@{alpha}']) for row in rows],
+                [100 * float(row[f'collision@{alpha}']) for row in rows])
+    return (decisions, [float(row['mean_return']) for row in rows],
+            [100 * float(row['collisions']) / float(row['n']) for row in rows])
+
+
+def lines(context: Context) -> list[str]:
+    """The figure, and what each run took."""
+    scenarios = context.manifest.scenarios
+    made, axes = charts.figure(10.0, 3.4 * len(scenarios), len(scenarios), 2, sharex=True)
+    for (returns, collisions), scenario in zip(axes, scenarios, strict=True):
+        for (name, alpha), (label, colour, line) in CURVES.items():
+            for k, run in enumerate(context.runs(name, scenario)):
+                decisions, value, rate = read(run, alpha)
+                style = {'color': colour, 'linestyle': line, 'linewidth': 1.0, 'alpha': 0.8,
+                         'label': label if k == 0 else None}
+                returns.plot(decisions, value, **style)
+                collisions.plot(decisions, [charts.collision_percent(each / 100) for each in rate], **style)
+        charts.collision_axis(collisions)
+        returns.set(ylabel=f'{load_scenario(scenario).title}\nmean return', ylim=(0, None))
+        collisions.set(ylabel='collisions (%)')
+        charts.decisions_axis(returns)
+        charts.decisions_axis(collisions)
+    for axis in axes[-1]:
+        axis.set(xlabel='decisions (0.4 s each) in training')
+    charts.legend_below(made, axes[0, 0], 6)
+    charts.save(made, context.picture(PICTURE))
+    return ['## Learning', '',
+            'On the validation seeds, without exploration; a line per training seed. The best point of each line (by '
+            'mean return; for WCPG by CVaR at each α, averaged) is the model that is measured here.', '',
+            context.link(PICTURE, 'Mean return and collisions during training'), '', *_costs(context)]
+
+
+def _costs(context: Context) -> list[str]:
+    body = []
+    for scenario in context.manifest.scenarios:
+        for name in context.manifest.runs:
+            logs = [list(csv.DictReader(run.log.open(newline=''))) for run in context.runs(name, scenario)
+                    if run.log.is_file()]
+            if logs:
+                last = [rows[-1] for rows in logs]
+                body.append([f'{load_scenario(scenario).title}: `{name}`', len(last),
+                             _range(float(row['decisions']) / 1000 for row in last),
+                             _range(float(row['episodes']) / 1000 for row in last),
+                             _range(float(row['seconds']) / 60 for row in last)])
+    return markdown(['runs of', 'seeds', 'decisions, thousands', 'episodes, thousands', 'minutes of one core'], body)
+
+
+def _range(values: Iterable[float]) -> str:
+    low, high = min(found := list(values)), max(found)
+    return f'{low:.1f}' if f'{low:.1f}' == f'{high:.1f}' else f'{low:.1f}–{high:.1f}'

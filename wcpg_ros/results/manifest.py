@@ -1,0 +1,129 @@
+"""config/results.yaml: what is measured, and which trained files that takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from sim_node.settings import SettingsError, check, from_mapping, read_yaml, replaced
+from wcpg_ros.model_file import ModelFile
+from wcpg_ros.settings import Group, Recipe, bounded, load_recipe
+
+MANIFEST = Path('config/results.yaml')
+TRAIN = 'python -m wcpg_ros.results.training'
+
+
+@dataclass(frozen=True)
+class EvaluationSettings(Group):
+    """How much is driven."""
+
+    seed: int = bounded(100, '[0, 999]')
+    episodes: int = bounded(1000, '[1, inf)')
+    matrix_episodes: int = bounded(10_000, '[1, inf)')
+    curve_episodes: int = bounded(3000, '[1, inf)')
+    alphas: tuple[float, ...] = bounded((0.02, 0.1, 0.3, 0.6, 1.0), '(0, 1]')
+    curve_alphas: tuple[float, ...] = bounded((0.02, 0.1, 0.3, 0.6, 1.0), '(0, 1]')
+    gaps: tuple[float, ...] = bounded((3.0,), '[0, inf)')
+    table_gap: float = bounded(4.0, '[0, inf)')
+    margins: tuple[float, ...] = (0.0,)
+
+
+@dataclass(frozen=True)
+class RunSettings(Group):
+    """One kind of run: the same recipe in every scenario and for every seed."""
+
+    config: str
+    file: str
+    algorithm: Literal['wcpg', 'ddpg', 'ppo', 'c51'] = 'wcpg'
+    changes: dict[str, Any] = field(default_factory=dict)     # to the recipe …
+    scene: dict[str, Any] = field(default_factory=dict)       # … and to the scene that it trains in
+    episodes: int = bounded(0, '[0, inf)')                    # its length …
+    decisions: int = bounded(0, '[0, inf)')                   # … in one of the two
+    shipped: str = ''                                         # the file that stands for the seed it says it has
+    seeds: tuple[int, ...] = ()                               # fewer of them, if not empty
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check((self.episodes > 0) != (self.decisions > 0), 'runs', f'{self.file}: give episodes or decisions')
+        check(self.algorithm == 'wcpg' or self.decisions > 0, 'runs', f'{self.file}: {self.algorithm} takes decisions')
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, and the file that it leaves."""
+
+    name: str
+    scenario: str
+    seed: int
+    settings: RunSettings
+
+    @property
+    def file(self) -> Path:
+        """Of its model; that of the shipped one is not repeated."""
+        if self.settings.shipped:
+            shipped = Path(self._filled(self.settings.shipped))
+            if shipped.is_file() and ModelFile.load(shipped).info.seed == self.seed:
+                return shipped
+        return Path(self._filled(self.settings.file))
+
+    @property
+    def log(self) -> Path:
+        """Its learning curve, beside the model."""
+        return self.file.with_suffix('.csv')
+
+    def recipe(self) -> Recipe:
+        """What it is trained by."""
+        config = Path(self._filled(self.settings.config))
+        recipe = replaced(load_recipe(config), self.settings.changes, str(config))
+        scene = {'world.changes': {**recipe.world.changes, **self.settings.scene}}
+        return replaced(recipe, scene, str(config))
+
+    def _filled(self, text: str) -> str:
+        return text.format(scenario=self.scenario, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything docs/results.md is made from."""
+
+    scenarios: tuple[str, ...]
+    seeds: tuple[int, ...]
+    evaluation: EvaluationSettings
+    runs: dict[str, RunSettings]
+
+    def runs_of(self, name: str, scenario: str) -> list[Run]:
+        """The runs of one kind, a seed each."""
+        settings = self.runs[name]
+        return [Run(name, scenario, seed, settings) for seed in self.seeds
+                if not settings.seeds or seed in settings.seeds]
+
+    def all_runs(self) -> list[Run]:
+        """Every run there should be."""
+        return [run for scenario in self.scenarios for name in self.runs for run in self.runs_of(name, scenario)]
+
+    def quick(self) -> Manifest:
+        """A small version, for a look."""
+        few = dataclasses.replace(self.evaluation, episodes=200, matrix_episodes=1000, curve_episodes=400,
+                                  curve_alphas=self.evaluation.alphas, gaps=self.evaluation.gaps[::2],
+                                  margins=self.evaluation.margins[::3])
+        return dataclasses.replace(self, seeds=self.seeds[:1], evaluation=few)
+
+
+def load_manifest(path: Path = MANIFEST) -> Manifest:
+    """Read the file; a SettingsError names what is wrong in it."""
+    try:
+        return from_mapping(Manifest, read_yaml(path.read_text(), str(path)), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f'{path}: cannot be read: {error}') from None
+
+
+def check_files(runs: Iterable[Run]) -> None:
+    """An error that names the files that are not there, and how to make them."""
+    missing = [run for run in runs if not run.file.is_file()]
+    if missing:
+        names = ' '.join(dict.fromkeys(run.name for run in missing))
+        raise SettingsError(f'{missing[0].file}{f" and {len(missing) - 1} more" if len(missing) > 1 else ""}: '
+                            f'not trained yet; train with `{TRAIN} --only {names}`')

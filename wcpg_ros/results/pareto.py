@@ -1,0 +1,141 @@
+"""Collisions against time: what each controller pays for safety."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sim_node.scenario import STEP_SECONDS, load_scenario
+from wcpg_ros.episode_store import Drive
+from wcpg_ros.results import charts
+from wcpg_ros.results.context import Cell, Context, markdown, table_rows
+from wcpg_ros.results.tables import BASELINES
+
+
+def families(context: Context, scenario: str, row: str) -> dict[str, dict[float, Drive]]:
+    """The curves: the shipped model over alpha, the rules over their seconds."""
+    settings = context.evaluation
+
+    def drive(controller: str, alpha: float | None = None) -> Drive:
+        return context.drive(scenario, controller, alpha, row, settings.curve_episodes)
+    alphas = sorted({*settings.curve_alphas, *settings.alphas})
+    return {'wcpg': {alpha: drive(context.shipped(scenario), alpha) for alpha in alphas},
+            'gap': {gap: drive(f'gap:{gap:g}') for gap in settings.gaps},
+            'predict': {margin: drive(f'predict:{margin:g}') for margin in settings.margins}}
+
+
+def _baselines(context: Context, scenario: str, row: str) -> dict[str, list[Drive]]:
+    return {name: [context.drive(scenario, run.file, row=row) for run in context.runs(name, scenario)]
+            for name in BASELINES}
+
+
+def drives(context: Context) -> Iterator[Drive]:
+    """Every curve and every point, on every row."""
+    for scenario in context.manifest.scenarios:
+        for row in table_rows(scenario):
+            for family in families(context, scenario, row).values():
+                yield from family.values()
+            for points in _baselines(context, scenario, row).values():
+                yield from points
+
+
+def lines(context: Context) -> list[str]:
+    """A chart of the train row for each scenario, and one of all the other rows."""
+    text = ['## Safety against time', '',
+            'Further left is quicker, further down is safer. One curve for the shipped model over α, one for each rule '
+            f'over its seconds, {context.evaluation.curve_episodes:,} episodes per point with 95% intervals (Wilson; 0 '
+            f'means none found); a point for each training seed of a baseline, {context.evaluation.episodes:,} '
+            'episodes.', '']
+    for scenario in context.manifest.scenarios:
+        title = load_scenario(scenario).title
+        made, axes = charts.figure(7.2, 4.6)
+        _draw(context, scenario, 'train', axes[0, 0], labels=True)
+        axes[0, 0].set(title=f'{title}, train row', xlabel='mean time to complete (s)', ylabel='collisions (%)')
+        charts.legend_below(made, axes[0, 0], 4)
+        charts.save(made, context.picture(f'pareto_{scenario}.png'))
+        others = [row for row in table_rows(scenario) if row != 'train']
+        made, axes = charts.figure(10.0, 6.0, 2, 3, sharex=True, sharey=True)
+        for axis, row in zip(axes.flat, others, strict=True):
+            _draw(context, scenario, row, axis, labels=False)
+            axis.set(title=row)
+        for axis in axes[-1]:
+            axis.set(xlabel='mean time to complete (s)')
+        for axis in axes[:, 0]:
+            axis.set(ylabel='collisions (%)')
+        charts.legend_below(made, axes[0, 0], 8)
+        made.suptitle(f'{title}: rows that nobody was trained on')
+        charts.save(made, context.picture(f'pareto_{scenario}_rows.png'))
+        text += [context.link(f'pareto_{scenario}.png', f'{title}: collisions against time'), '',
+                 context.link(f'pareto_{scenario}_rows.png', f'{title}: the same on the other rows'), '',
+                 *_against_rules(context, scenario)]
+    return text
+
+
+def steps_at(rate: float, family: list[Cell]) -> float | None:
+    """The steps a rule needs for a collision rate, between its neighbouring members; None beyond its ends."""
+    points = sorted((cell.collision_rate.value, cell.steps.value) for cell in family if cell.successes)
+    quickest: dict[float, float] = {}
+    for at, steps in points:     # of members that collide equally often, the quickest
+        quickest.setdefault(at, steps)
+    rates, steps_needed = list(quickest), list(quickest.values())
+    if not rates or not rates[0] <= rate <= rates[-1]:
+        return None
+    return float(np.interp(rate, rates, steps_needed))
+
+
+def _against_rules(context: Context, scenario: str) -> list[str]:
+    """How much slower each alpha is than a rule that collides as often."""
+    body = []
+    for row in table_rows(scenario):
+        members = families(context, scenario, row)
+        rules = {name: [context.cell(drive) for drive in members[name].values()] for name in ('gap', 'predict')}
+        cells = [row]
+        for alpha in context.evaluation.alphas:
+            mine = context.cell(members['wcpg'][alpha])
+            needed = [steps_at(mine.collision_rate.value, family) for family in rules.values()]
+            cells.append(', '.join('–' if steps is None else f'{100 * (mine.steps.value / steps - 1):+.0f}'
+                                   for steps in needed))
+        body.append(cells)
+    return ['Steps of the shipped model against those of the gap rule and of the predictive rule where they collide as '
+            'often (between neighbouring points of their curves), in %: below zero the model is quicker; – where the '
+            'rule has no such rate.', '',
+            *markdown(['row', *(f'α = {alpha:g}' for alpha in context.evaluation.alphas)], body)]
+
+
+def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) -> None:
+    charts.collision_axis(axis)
+    styles = {'wcpg': (charts.BLUE, 'o', 'WCPG over α'), 'gap': (charts.GREY, '.', 'gap rule over T'),
+              'predict': (charts.BLACK, '.', 'predictive rule over M')}
+    for name, members in families(context, scenario, row).items():
+        colour, marker, label = styles[name]
+        cells = [context.cell(drive) for drive in members.values()]
+        axis.errorbar([_seconds(cell) for cell in cells],
+                      [charts.collision_percent(cell.collision_rate.value) for cell in cells],
+                      yerr=_bars(cells), color=colour, marker=marker, markersize=5, elinewidth=0.8, capsize=2,
+                      linewidth=1.8 if name == 'wcpg' else 1, label=label, zorder=3 if name == 'wcpg' else 2)
+        if labels and name == 'wcpg':
+            for alpha, cell in zip(members, cells, strict=True):
+                if alpha in context.evaluation.alphas:
+                    axis.annotate(f'{alpha:g}', (_seconds(cell), charts.collision_percent(cell.collision_rate.value)),
+                                  xytext=(5, 4), textcoords='offset points', fontsize=8, color=colour)
+    for name, points in _baselines(context, scenario, row).items():
+        colour, marker = charts.BASELINE_STYLES[name]
+        cells = [cell for cell in map(context.cell, points) if cell.successes]
+        axis.plot([_seconds(cell) for cell in cells],
+                  [charts.collision_percent(cell.collision_rate.value) for cell in cells], linestyle='none',
+                  color=colour, marker=marker, markersize=6, markerfacecolor='none' if name == 'ppo' else colour,
+                  label=BASELINES[name], zorder=4)
+
+
+def _seconds(cell: Cell) -> float:
+    return STEP_SECONDS * cell.steps.value
+
+
+def _bars(cells: list[Cell]) -> list[list[float]]:
+    """How far each interval reaches below and above where the rate is drawn."""
+    drawn = [charts.collision_percent(cell.collision_rate.value) for cell in cells]
+    ends = [[charts.collision_percent(end) for end in cell.collision_rate[1:]] for cell in cells]
+    return [[at - low for at, (low, _) in zip(drawn, ends, strict=True)],
+            [high - at for at, (_, high) in zip(drawn, ends, strict=True)]]

@@ -1,0 +1,160 @@
+"""The paper's two extrapolation tables, its numbers beside ours; every training seed by itself in a second page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim_node.scenario import load_scenario
+from sim_node.state import COLLISION
+from wcpg_ros.episode_store import Drive
+from wcpg_ros.model_file import write_atomically
+from wcpg_ros.results.context import (
+    Context,
+    markdown,
+    number_interval,
+    paper_tables,
+    percent,
+    percent_interval,
+    table_rows,
+    with_row,
+)
+from wcpg_ros.results.intervals import holm, mcnemar_exact
+
+BLOCKS = {'ours': 'the shipped models', 'paper': "the paper's values, `config/paper.yaml`"}
+BASELINES = {'ddpg': 'DDPG', 'ppo': 'PPO', 'ppo_long': 'PPO, long', 'c51': 'C51', 'd4pg': 'D4PG'}
+CAUTIOUS = 0.02
+
+
+@dataclass(frozen=True)
+class Column:
+    """A controller of the table: one drive per training seed (a rule has none, and one drive)."""
+
+    label: str
+    paper: int | None              # its place in the paper's table
+    drives: dict[int | None, Drive]     # on the train row, by training seed
+
+
+def columns(context: Context, scenario: str, block: str) -> list[Column]:
+    """Every alpha, every baseline, the gap rule."""
+    names = paper_tables()['columns']
+    found = []
+    for alpha in context.evaluation.alphas:
+        found.append(Column(f'α = {alpha:g}', _place(names, alpha), {
+            run.seed: context.drive(scenario, run.file, alpha) for run in context.runs(block, scenario)}))
+    for name, label in BASELINES.items():
+        found.append(Column(label, names.index(label) if label in names else None, {
+            run.seed: context.drive(scenario, run.file) for run in context.runs(name, scenario)}))
+    gap = context.evaluation.table_gap
+    return [*found, Column(f'gap {gap:g} s', None, {None: context.drive(scenario, f'gap:{gap:g}')})]
+
+
+def _place(names: list[str], alpha: float) -> int | None:
+    values = [float(name) if name[0].isdigit() else None for name in names]
+    return values.index(alpha) if alpha in values else None
+
+
+def drives(context: Context) -> Iterator[Drive]:
+    """Every cell of both tables."""
+    for scenario in context.manifest.scenarios:
+        for block in BLOCKS:
+            for column in columns(context, scenario, block):
+                for drive in column.drives.values():
+                    yield from (with_row(drive, row) for row in table_rows(scenario))
+
+
+def lines(context: Context) -> list[str]:
+    """The tables, and the comparisons."""
+    seeds, n = len(context.manifest.seeds), context.evaluation.episodes
+    text = ['## Extrapolation', '',
+            f'Trained on the `train` row only. Each cell: collisions in %, mean of {seeds} training seeds (lowest–'
+            f'highest seed), {n:,} episodes each; then success in %; then, in italics, the paper\'s collisions and '
+            'success (one seed, 100 episodes). The rest is time-outs. Every seed by itself, with intervals, steps '
+            f'and returns: [{context.page.stem}_cells.md]({context.page.stem}_cells.md). The baselines are the same in '
+            'both blocks: trained on the terms of the shipped models.', '']
+    for scenario in context.manifest.scenarios:
+        for block, name in BLOCKS.items():
+            text += [f'### {load_scenario(scenario).title}: {name}', '', *_table(context, scenario, block)]
+        text += _comparisons(context, scenario)
+    _write_details(context)
+    return text
+
+
+def _table(context: Context, scenario: str, block: str) -> list[str]:
+    shown = columns(context, scenario, block)
+    body = []
+    for row in table_rows(scenario):
+        cells = [row]
+        for column in shown:
+            found = [context.cell(with_row(drive, row)) for drive in column.drives.values()]
+            rates = [cell.collisions / cell.n for cell in found]
+            spread = f' ({percent(min(rates))}–{percent(max(rates))})' if len(rates) > 1 else ''
+            success = np.mean([cell.successes / cell.n for cell in found])
+            paper = paper_tables()[scenario][row][column.paper] if column.paper is not None else None
+            cells.append(f'**{percent(float(np.mean(rates)))}**{spread}<br>{percent(float(success))}'
+                         + (f'<br>*{paper[0]}, {paper[1]}*' if paper else ''))
+        body.append(cells)
+    return markdown(['row', *(column.label for column in shown)], body)
+
+
+def _comparisons(context: Context, scenario: str) -> list[str]:
+    """McNemar's test of the cautious policy against everybody, seed by seed."""
+    cautious, *others = [column for column in columns(context, scenario, 'ours')
+                         if column.label == f'α = {CAUTIOUS:g}' or not column.label.startswith('α')]
+    places, p_values, better = [], [], []
+    for row in table_rows(scenario):
+        for column in others:
+            for seed, drive in cautious.drives.items():
+                rival = column.drives.get(seed) or column.drives[None]
+                first, second = (context.rows(with_row(each, row))['outcome'] == COLLISION for each in (drive, rival))
+                places.append((row, column.label))
+                p_values.append(mcnemar_exact(first, second))
+                better.append(first.sum() < second.sum())
+    significant = np.array(holm(p_values)) < 0.05
+    body = []
+    for row in table_rows(scenario):
+        cells = [row]
+        for column in others:
+            here = np.array([place == (row, column.label) for place in places])
+            safer, less = (int(np.sum(here & significant & sign)) for sign in (np.array(better), ~np.array(better)))
+            found = [f'{count} {word}' for count, word in ((safer, 'safer'), (less, 'less safe')) if count]
+            cells.append(', '.join(found) or '–')
+        body.append(cells)
+    return [f'**α = {CAUTIOUS:g} against the others**, seed by seed on the same episodes: in how many of '
+            f'{len(cautious.drives)} training seeds it collides less often, or more often, McNemar\'s exact test, p < '
+            f'0.05 after Holm\'s correction over all {len(p_values)} comparisons of this table.', '',
+            *markdown(['row', *(column.label for column in others)], body)]
+
+
+def _write_details(context: Context) -> None:
+    header = ['controller', 'seed', 'n', 'collisions', '%, Wilson', 'successes', 'time-outs', 'steps', 'return']
+    text = ['# Every cell of the tables', '', f'Made with [{context.page.name}]({context.page.name}), which says how. '
+            'Collisions + successes + time-outs = n. Steps of 0.1 s, mean of successes; steps and returns with '
+            'bootstrap intervals; all intervals 95%.', '']
+    sheet = io.StringIO()
+    writer = csv.writer(sheet)
+    writer.writerow(['block', 'scenario', 'row', 'controller', 'training_seed', 'n', 'collisions', 'successes',
+                     'timeouts', 'collision_low', 'collision_high', 'steps', 'steps_low', 'steps_high', 'return',
+                     'return_low', 'return_high'])
+    for scenario in context.manifest.scenarios:
+        for block, name in BLOCKS.items():
+            for row in table_rows(scenario):
+                text += [f'## {load_scenario(scenario).title}, {row}: {name}', '']
+                body = []
+                for column in columns(context, scenario, block):
+                    for seed, drive in column.drives.items():
+                        cell = context.cell(with_row(drive, row))
+                        body.append([column.label, '–' if seed is None else seed, cell.n, cell.collisions,
+                                     percent_interval(cell.collision_rate, 2), cell.successes, cell.timeouts,
+                                     number_interval(cell.steps), number_interval(cell.mean_return, 2)])
+                        writer.writerow([block, scenario, row, column.label, seed, cell.n, cell.collisions,
+                                         cell.successes, cell.timeouts, *cell.collision_rate[1:], *cell.steps,
+                                         *cell.mean_return])
+                text += markdown(header, body)
+    stem = context.page.with_name(f'{context.page.stem}_cells')
+    write_atomically(stem.with_suffix('.md'), ('\n'.join(text) + '\n').encode())
+    write_atomically(stem.with_suffix('.csv'), sheet.getvalue().encode())

@@ -1,0 +1,117 @@
+"""Train the runs of config/results.yaml whose files are missing, on all cores; stopped, it goes on where it was.
+
+    python -m wcpg_ros.results.training --list
+    python -m wcpg_ros.results.training --only ddpg ppo
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from sim_node.scenario import Scenario, load_scenario
+from sim_node.settings import SettingsError, choices
+from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer, check_terms
+from wcpg_ros.episode_store import check_writable
+from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.jobs import BACKENDS, check_backend, run_jobs
+from wcpg_ros.results.manifest import MANIFEST, Run, load_manifest
+from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
+from wcpg_ros.settings import to_mapping
+from wcpg_ros.train import make_trainer
+
+
+@dataclass(frozen=True)
+class Training:
+    """A job: one run, in its directory."""
+
+    run: Run
+    directory: Path
+
+
+def directory_of(run: Run, parent: Path) -> Path:
+    """Named after everything the run is made from, so that a changed recipe does not resume an old run."""
+    facts = {'run': to_mapping(config_of(run)), 'scene': to_mapping(_scene(run))}
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
+    return parent / f'{run.name}_{run.scenario}_{run.seed}_{digest}'
+
+
+def _scene(run: Run) -> Scenario:
+    world = run.recipe().world
+    return load_scenario(run.scenario, world.row, world.changes)
+
+
+def config_of(run: Run) -> RunConfig | BaselineConfig:
+    """What its trainer is told."""
+    settings, recipe = run.settings, run.recipe()
+    if settings.algorithm == 'wcpg':
+        return RunConfig(run.scenario, run.seed, settings.episodes, recipe, decisions=settings.decisions)
+    return BaselineConfig(settings.algorithm, run.scenario, run.seed, settings.decisions, recipe)
+
+
+def train_run(job: Training) -> bool:
+    """Begin or go on, and keep the best policy and the learning curve; whether the end was reached."""
+    config = config_of(job.run)
+    if not (job.directory / 'config.yaml').exists():
+        RunDirectory.create(job.directory, config)
+    if isinstance(config, BaselineConfig):
+        BaselineTrainer(job.directory).train(progress=False)
+    elif not make_trainer(job.directory).run(progress=False):
+        return False
+    files = RunDirectory(job.directory)
+    job.run.file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(files.log, job.run.log)
+    shutil.copy(files.best, job.run.file)
+    return True
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog='python -m wcpg_ros.results.training', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--manifest', type=Path, default=MANIFEST, help=f'default: {MANIFEST}')
+    parser.add_argument('--only', nargs='+', metavar='NAME', help='runs of these names')
+    parser.add_argument('--runs', type=Path, default=Path('runs/results'), help='where they are trained')
+    parser.add_argument('--backend', default='processes', help=f'{BACKENDS} (default: processes)')
+    parser.add_argument('--list', action='store_true', help='say what is missing, train nothing')
+    given = parser.parse_args(args)
+    try:
+        manifest = load_manifest(given.manifest)
+        for name in given.only or ():
+            if name not in manifest.runs:
+                raise SettingsError(f'run {name!r} is not in {given.manifest}; {choices(manifest.runs)}')
+        wanted = [run for run in manifest.all_runs() if not given.only or run.name in given.only]
+        missing = [run for run in wanted if not run.file.is_file()]
+        if given.list:
+            print('\n'.join(str(run.file) for run in missing) or 'nothing is missing')
+            return 0
+        check_backend(given.backend)
+        check_writable(given.runs)
+        jobs = [Training(run, directory_of(run, given.runs)) for run in missing]
+        for job in jobs:
+            config = config_of(job.run)
+            if isinstance(config, BaselineConfig):
+                check_terms(config)
+        finished = 0
+        for job, ended in tqdm(run_jobs(train_run, jobs, given.backend), total=len(jobs), unit='run'):
+            finished += ended
+            tqdm.write(f'{job.run.file}: {"done" if ended else "stopped; the same command goes on"}')
+    except (SettingsError, RunError, OSError) as error:
+        print(f'training: {error}', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print('training: stopped; the same command goes on', file=sys.stderr)
+        return INTERRUPTED
+    return 0 if finished == len(jobs) else INTERRUPTED
+
+
+if __name__ == '__main__':
+    sys.exit(main())
