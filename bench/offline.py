@@ -34,7 +34,7 @@ RECIPES: dict[str, list[str]] = {
     'offline': [],
     'control': ['actor.behaviour_cloning=0.0', 'actor.cloning_filter=false'],
 }
-BAG_SEED, REPORT_SEED = 9000, 7     # see wcpg_ros/seeds.py
+BAG_SEED, REPORT_SEED = 9000, 100     # see wcpg_ros/seeds.py
 EPISODES = 1000                     # driven for every line of the table
 CONFIG = Path('config/offline.yaml')
 COLOURS = {'behaviour': '#999999', 'offline': '#009e73', 'control': '#e69f00'}
