@@ -24,7 +24,7 @@ from sim_node.scenario import Scenario
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.exploration import Exploration
 from wcpg_ros.normaliser import Normaliser
-from wcpg_ros.run_directory import nested
+from wcpg_ros.run_directory import flattened, nested
 from wcpg_ros.seeds import training_start
 from wcpg_ros.settings import Recipe
 
@@ -153,9 +153,8 @@ class C51Run:
         torch.save({'algorithm': self._algorithm.state_dict(), 'rng': torch.get_rng_state()}, buffer)
         arrays = {'torch': np.frombuffer(buffer.getvalue(), np.uint8),
                   'replay': np.frombuffer(pickle.dumps(self._replay), np.uint8), 'observation': self._observation,
-                  **{f'world/{key}': value for key, value in self.world.batch.state().items()},
-                  **{f'normaliser/{key}': value for key, value in self._normaliser.state().items()},
-                  **{f'exploration/{key}': value for key, value in self._exploration.state().items()}}
+                  **flattened({'world': self.world.batch.state(), 'normaliser': self._normaliser.state(),
+                               'exploration': self._exploration.state()})}
         return arrays, {'decisions': self.world.decisions, 'episodes': self.world.episodes,
                         'iterations': self._algorithm._iter, 'rng': self._rng.bit_generator.state}
 

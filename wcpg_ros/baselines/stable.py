@@ -25,6 +25,7 @@ from sim_node.scenario import Scenario
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.exploration import Exploration
 from wcpg_ros.normaliser import STD_FLOOR
+from wcpg_ros.run_directory import flattened, nested
 from wcpg_ros.seeds import training_start
 from wcpg_ros.settings import ExplorationSettings, Recipe
 
@@ -141,8 +142,7 @@ class StableRun:
                   'last_original_observation': np.asarray(normalise.get_original_obs()),
                   'last_episode_starts': np.asarray(model._last_episode_starts),
                   'mean': self._statistics.mean, 'variance': self._statistics.var,
-                  **{f'world/{key}': value for key, value in self.world.batch.state().items()},
-                  **{f'noise/{key}': value for key, value in self._noise.exploration.state().items()}}
+                  **flattened({'world': self.world.batch.state(), 'noise': self._noise.exploration.state()})}
         facts = {'decisions': model.num_timesteps, 'updates': model._n_updates, 'count': self._statistics.count,
                  'episodes': self.world.episodes, 'numpy': [name, *position], 'python': random.getstate(),
                  'noise': self._noise.rng.bit_generator.state,
@@ -163,8 +163,8 @@ class StableRun:
         for optimizer, values in zip(self._optimizers(), weights['optimizers'], strict=True):
             optimizer.load_state_dict(values)
         normalise.reset()
-        self.world.batch.restore({key: arrays[f'world/{key}'] for key in ('scenes', 'cars', 'observation')})
-        self._noise.exploration.restore({key: arrays[f'noise/{key}'] for key in ('held', 'left')})
+        self.world.batch.restore(nested(arrays, 'world'))
+        self._noise.exploration.restore(nested(arrays, 'noise'))
         self._statistics.mean, self._statistics.var = arrays['mean'], arrays['variance']
         self._statistics.count = facts['count']
         normalise.old_obs = model._last_original_obs = arrays['last_original_observation']

@@ -14,25 +14,27 @@ from wcpg_ros.results.intervals import bootstrap_cvars, difference
 GREEDY_ALPHAS = (0.02, 0.1, 0.3)
 
 
-def _of(context: Context, name: str, scenario: str, alpha: float | None = None) -> list[Drive]:
+def policies(context: Context, name: str, scenario: str, alpha: float | None = None) -> list[Drive]:
+    """The runs of a name, a seed each."""
     return [context.drive(scenario, run.file, alpha) for run in context.runs(name, scenario)]
 
 
-def _greedy(context: Context, scenario: str, alpha: float) -> list[Drive]:
+def greedy(context: Context, scenario: str, alpha: float) -> list[Drive]:
+    """The same, choosing greedily on their critics."""
     return [context.drive(scenario, f'greedy:{run.file}', alpha) for run in context.runs('ours', scenario)]
 
 
 def drives(context: Context) -> Iterator[Drive]:
     """Everything compared below."""
     for scenario in context.manifest.scenarios:
-        yield from _of(context, 'penalty', scenario)
-        yield from _of(context, 'ddpg', scenario)
+        yield from policies(context, 'penalty', scenario)
+        yield from policies(context, 'ddpg', scenario)
         for alpha in GREEDY_ALPHAS:
-            yield from _greedy(context, scenario, alpha)
+            yield from greedy(context, scenario, alpha)
         for alpha in context.evaluation.alphas:
             for name in ('ours', 'paper', 'printed'):
-                yield from _of(context, name, scenario, alpha)
-            yield from _of(context, _alone(alpha), scenario, alpha)
+                yield from policies(context, name, scenario, alpha)
+            yield from policies(context, _alone(alpha), scenario, alpha)
 
 
 def _alone(alpha: float) -> str:
@@ -68,7 +70,7 @@ OUTCOMES = ['collisions %', 'success %', 'time-outs %', 'steps']
 
 
 def _penalties(context: Context, scenarios: Sequence[str]) -> list[str]:
-    body = [[f'{load_scenario(scenario).title}: {label}', *_outcomes(context, _of(context, name, scenario))]
+    body = [[f'{load_scenario(scenario).title}: {label}', *_outcomes(context, policies(context, name, scenario))]
             for scenario in scenarios for name, label in (('ddpg', 'DDPG, −50'), ('penalty', 'DDPG, −1000'))]
     return ['### A collision that costs 1000', '',
             'The paper\'s first attempt at safety: a penalty of −1000 in place of −50 for a learner of means. It '
@@ -80,8 +82,8 @@ def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
     for scenario in scenarios:
         for alpha in GREEDY_ALPHAS:
             title = f'{load_scenario(scenario).title}, α = {alpha:g}'
-            body += [[f'{title}: policy', *_outcomes(context, _of(context, 'ours', scenario, alpha))],
-                     [f'{title}: greedy', *_outcomes(context, _greedy(context, scenario, alpha))]]
+            body += [[f'{title}: policy', *_outcomes(context, policies(context, 'ours', scenario, alpha))],
+                     [f'{title}: greedy', *_outcomes(context, greedy(context, scenario, alpha))]]
     return ['### Greedy on a fixed critic', '',
             'The paper argues that choosing, at every decision, the action with the best CVaR by a critic of *another* '
             'policy must fail. Here: the acceleration with the best CVaR at α by the critic of the risk-neutral policy '
@@ -116,7 +118,7 @@ def _coefficients(context: Context, scenarios: Sequence[str]) -> list[str]:
     body = []
     for scenario in scenarios:
         for name, label in (('paper', 'exact'), ('printed', 'printed')):
-            cells = [[context.cell(drive) for drive in _of(context, name, scenario, alpha)]
+            cells = [[context.cell(drive) for drive in policies(context, name, scenario, alpha)]
                      for alpha in context.evaluation.alphas]
             body.append([f'{load_scenario(scenario).title}: {label}',
                          *(f'{percent(float(np.mean([cell.collisions / cell.n for cell in at])))}, '

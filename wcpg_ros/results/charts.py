@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim_node.settings import SettingsError
-
-try:
-    from matplotlib.figure import Figure
-except ImportError:
-    raise SettingsError("charts need matplotlib: pip install 'wcpg_ros[results]'") from None
+from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, RED, BLACK, GREY = (
     '#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#F0E442', '#D55E00', '#000000', '#999999')

@@ -124,7 +124,7 @@ def _about_parts(context: Context, scenario: str) -> Iterator[Claim]:
                 'the road is empty: even a driver who fears collisions most gains by going then.')
     alpha = ablations.GREEDY_ALPHAS[0]
     own, greedy = ([context.cell(drive) for drive in drives] for drives in
-                   (ablations._of(context, 'ours', scenario, alpha), ablations._greedy(context, scenario, alpha)))
+                   (ablations.policies(context, 'ours', scenario, alpha), ablations.greedy(context, scenario, alpha)))
     collided = [float(np.mean([cell.collisions / cell.n for cell in cells])) for cells in (own, greedy)]
     finished = [float(np.mean([cell.successes / cell.n for cell in cells])) for cells in (own, greedy)]
     yield Claim(f'{title}: choosing actions greedily by CVaR on a fixed critic fails.',

@@ -25,16 +25,20 @@ def drives(context: Context) -> Iterable[Drive]:
 
 def read(run: Run, alpha: str) -> tuple[list[float], list[float], list[float]]:
     """Decisions, mean return and collisions in %, a row per validation; empty without a log."""
-    if not run.log.is_file():
-        return [], [], []
-    with run.log.open(newline='') as file:
-        rows = list(csv.DictReader(file))
+    rows = _log(run)
     decisions = [float(row['decisions']) for row in rows]
     if alpha:
         return (decisions, [float(row[f'mean_return@{alpha}']) for row in rows],
                 [100 * float(row[f'collision@{alpha}']) for row in rows])
     return (decisions, [float(row['mean_return']) for row in rows],
             [100 * float(row['collisions']) / float(row['n']) for row in rows])
+
+
+def _log(run: Run) -> list[dict[str, str]]:
+    if not run.log.is_file():
+        return []
+    with run.log.open(newline='') as file:
+        return list(csv.DictReader(file))
 
 
 def lines(context: Context) -> list[str]:
@@ -68,10 +72,8 @@ def _costs(context: Context) -> list[str]:
     body = []
     for scenario in context.manifest.scenarios:
         for name in context.manifest.runs:
-            logs = [list(csv.DictReader(run.log.open(newline=''))) for run in context.runs(name, scenario)
-                    if run.log.is_file()]
-            if logs:
-                last = [rows[-1] for rows in logs]
+            last = [rows[-1] for rows in map(_log, context.runs(name, scenario)) if rows]
+            if last:
                 body.append([f'{load_scenario(scenario).title}: `{name}`', len(last),
                              _range(float(row['decisions']) / 1000 for row in last),
                              _range(float(row['episodes']) / 1000 for row in last),
