@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# What is imported is byte-compiled when it is: of all that is installed that is a small part.
+PIP    := $(BIN)/pip install --quiet --no-compile
 
 # A sourced ROS 2 distribution is used as it is. Without one, rclpy and the messages come as wheels, and the `ros2`
 # command and the launch API from standalone/.
@@ -40,12 +42,12 @@ lint: $(VENV)/.test
 
 $(VENV)/.drive: setup.py standalone/setup.py
 	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
-	$(BIN)/pip install --quiet $(PACKAGES)
+	$(PIP) $(PACKAGES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.drive
-	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet $(EDITABLE) '.[gym,pictures,train,baselines,results,ray,bags,minari,test]'
+	$(PIP) torch==2.13.0
+	$(PIP) $(EDITABLE) '.[gym,pictures,train,baselines,results,ray,bags,minari,test]'
 	touch $@
 
 clean:
