@@ -12,7 +12,8 @@ HAVE_LAUNCH := $(shell $(PYTHON) -c 'import launch_ros' 2>/dev/null && echo yes)
 VENV_FLAGS  := $(if $(HAVE_ROS),--system-site-packages)
 # By path, not by setuptools' import hooks: those lose against the folder launch/ here, which Python takes for a package.
 EDITABLE    := --config-settings editable_mode=compat --editable
-PACKAGES    := $(EDITABLE) '.$(if $(HAVE_ROS),,[ros,bags])' $(if $(HAVE_LAUNCH),,--editable ./standalone)
+# Every command of the README, and no torch.
+PACKAGES    := $(EDITABLE) '.[$(if $(HAVE_ROS),,ros,)bags,gym,pictures,train]' $(if $(HAVE_LAUNCH),,--editable ./standalone)
 
 .PHONY: demo test lint results results-quick clean
 
@@ -47,7 +48,7 @@ $(VENV)/.drive: setup.py standalone/setup.py
 
 $(VENV)/.test: $(VENV)/.drive
 	$(PIP) torch==2.13.0
-	$(PIP) $(EDITABLE) '.[gym,pictures,train,baselines,results,ray,bags,minari,test]'
+	$(PIP) $(EDITABLE) '.[baselines,results,ray,minari,test]'
 	touch $@
 
 clean:
