@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# What is imported is byte-compiled when it is: of all that is installed that is a small part.
-PIP    := $(BIN)/pip install --quiet --no-compile
+PIP    := $(BIN)/pip install --quiet
 
 # A sourced ROS 2 distribution is used as it is. Without one, rclpy and the messages come as wheels, and the `ros2`
 # command and the launch API from standalone/.
