@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +11,6 @@ from node_probe import Nodes, Probe
 from preloaded import PreloadedRos
 
 from wcpg_ros.domain import Ros, taken_domain
-
-# A job in the background of a shell ignores Ctrl-C, and so would every process that the tests start and interrupt.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A shell ignores Ctrl-C for what it runs in the background, and so would every process the tests start from there.
 signal.signal(signal.SIGINT, signal.default_int_handler)

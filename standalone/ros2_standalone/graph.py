@@ -38,6 +38,7 @@ def node_of(args: argparse.Namespace, name: str | None = None, *, lasting: bool 
     A lasting one has parameters like any other, and leaves Ctrl-C to the caller.
     """
     if not lasting:
+        signal.signal(signal.SIGINT, signal.default_int_handler)   # which a job in the background would ignore
         signal.signal(signal.SIGTERM, _end)
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO if lasting else None)
     node = rclpy.create_node(
