@@ -218,8 +218,9 @@ def make_page(folder: Path, *options: str) -> int:
 def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
     assert make_page(small) == 0
     text = (small / 'page' / 'results.md').read_text()
-    for heading in ('What did not reproduce', 'What did', 'Extrapolation', 'The dial', 'Safety against time',
-                    'Testing performance over α', 'The critic, checked', 'Ablations', 'Fast-slow lanes', 'Learning'):
+    for heading in ('What did not reproduce', 'What did', 'Extrapolation', 'The bars', 'The dial',
+                    'Safety against time', 'Testing performance over α', 'The critic, checked', 'Ablations',
+                    'Fast-slow lanes', 'Learning'):
         assert f'## {heading}\n' in text
     assert text.index('What did not reproduce') < text.index('## Extrapolation')
     for picture in ('pareto_merge.png', 'pareto_merge_rows.png', 'testing.png', 'calibration.png', 'learning.png',

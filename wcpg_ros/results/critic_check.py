@@ -55,7 +55,8 @@ def _error(predicted: NDArray, realised: NDArray, alpha: float, spread: float) -
                  float(np.mean([abs(constant - b) for b in came])) / spread)
 
 
-def _drive(context: Context, scenario: str, alpha: float) -> Drive:
+def watched(context: Context, scenario: str, alpha: float) -> Drive:
+    """The shipped model, with its critic watched."""
     return context.drive(scenario, context.shipped(scenario), alpha, episodes=context.evaluation.matrix_episodes,
                          watch=True)
 
@@ -64,7 +65,7 @@ def drives(context: Context) -> Iterator[Drive]:
     """The shipped models, watched."""
     for scenario in context.manifest.scenarios:
         for alpha in context.evaluation.alphas:
-            yield _drive(context, scenario, alpha)
+            yield watched(context, scenario, alpha)
 
 
 def lines(context: Context) -> list[str]:
@@ -77,7 +78,7 @@ def lines(context: Context) -> list[str]:
     for axis, scenario in zip(axes.flat, scenarios, strict=True):
         axis.plot([0, 1], [0, 1], color=charts.GREY, linewidth=1)
         for alpha, colour, style in zip(context.evaluation.alphas, colours, styles, strict=False):
-            rows = context.rows(_drive(context, scenario, alpha))
+            rows = context.rows(watched(context, scenario, alpha))
             levels = np.linspace(0.0, 1.0, 201)
             axis.plot(levels, np.searchsorted(np.sort(rows['probability']), levels, side='right') / len(rows),
                       color=colour, linestyle=style, linewidth=1.8, label=f'α = {alpha:g}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def _matrix_drives(context: Context, run: Run) -> list[Drive]:
     return matrix_drives(run.scenario, run.file, settings.alphas, settings.matrix_episodes, settings.seed)
 
 
-def _safe_drive(context: Context, scenario: str, alpha: float, row: str) -> Drive:
+def safe_drive(context: Context, scenario: str, alpha: float, row: str) -> Drive:
+    """The shipped model on a row."""
     return context.drive(scenario, context.shipped(scenario), alpha, row, context.evaluation.curve_episodes)
 
 
@@ -37,9 +39,10 @@ def drives(context: Context) -> Iterator[Drive]:
         for run in context.runs('ours', scenario):
             yield from _matrix_drives(context, run)
         for row in table_rows(scenario):
-            yield from (_safe_drive(context, scenario, alpha, row) for alpha in SAFE_END)
+            yield from (safe_drive(context, scenario, alpha, row) for alpha in SAFE_END)
 
 
+@cache
 def matrices(context: Context, scenario: str) -> dict[int, Matrix]:
     """By training seed."""
     return {run.seed: judge([context.rows(drive) for drive in _matrix_drives(context, run)], context.evaluation.alphas)
@@ -112,7 +115,7 @@ def _safe_end(context: Context, scenario: str) -> list[str]:
     body = []
     for row in table_rows(scenario):
         for alpha in SAFE_END:
-            cell = context.cell(_safe_drive(context, scenario, alpha, row))
+            cell = context.cell(safe_drive(context, scenario, alpha, row))
             body.append([f'{row}, α = {alpha:g}', f'{cell.collisions} of {cell.n:,}',
                          percent_interval(clopper_pearson(cell.collisions, cell.n), 2),
                          percent(cell.successes / cell.n), percent(cell.timeouts / cell.n),

@@ -19,6 +19,7 @@ from wcpg_ros.jobs import BACKENDS, check_backend
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.results import (
     ablations,
+    bars,
     claims,
     critic_check,
     curves,
@@ -32,7 +33,7 @@ from wcpg_ros.results import (
 from wcpg_ros.results.context import Context, Section
 from wcpg_ros.results.manifest import MANIFEST, check_files, load_manifest
 
-SECTIONS: tuple[Section, ...] = (tables, dial, pareto, curves, uncertainty, critic_check, ablations, lanes,
+SECTIONS: tuple[Section, ...] = (tables, bars, dial, pareto, curves, uncertainty, critic_check, ablations, lanes,
                                  learning_curves)
 
 

@@ -13,6 +13,8 @@ from wcpg_ros.results import charts
 from wcpg_ros.results.context import Cell, Context, markdown, table_rows
 from wcpg_ros.results.tables import BASELINES
 
+RULES = ('gap', 'predict')
+
 
 def families(context: Context, scenario: str, row: str) -> dict[str, dict[float, Drive]]:
     """The curves: the shipped model over alpha, the rules over their seconds."""
@@ -85,19 +87,27 @@ def steps_at(rate: float, family: list[Cell]) -> float | None:
     return float(np.interp(rate, rates, steps_needed))
 
 
+def slower_than_rules(context: Context, scenario: str, row: str) -> dict[str, dict[float, float | None]]:
+    """By rule and alpha, the share of steps by which the shipped model is slower where both collide as often."""
+    members = families(context, scenario, row)
+    found: dict[str, dict[float, float | None]] = {}
+    for rule in RULES:
+        family = [context.cell(drive) for drive in members[rule].values()]
+        found[rule] = {}
+        for alpha in context.evaluation.alphas:
+            mine = context.cell(members['wcpg'][alpha])
+            steps = steps_at(mine.collision_rate.value, family)
+            found[rule][alpha] = None if steps is None else mine.steps.value / steps - 1.0
+    return found
+
+
 def _against_rules(context: Context, scenario: str) -> list[str]:
     """How much slower each alpha is than a rule that collides as often."""
     body = []
     for row in table_rows(scenario):
-        members = families(context, scenario, row)
-        rules = {name: [context.cell(drive) for drive in members[name].values()] for name in ('gap', 'predict')}
-        cells = [row]
-        for alpha in context.evaluation.alphas:
-            mine = context.cell(members['wcpg'][alpha])
-            needed = [steps_at(mine.collision_rate.value, family) for family in rules.values()]
-            cells.append(', '.join('–' if steps is None else f'{100 * (mine.steps.value / steps - 1):+.0f}'
-                                   for steps in needed))
-        body.append(cells)
+        slower = slower_than_rules(context, scenario, row)
+        body.append([row, *(', '.join('–' if (value := slower[rule][alpha]) is None else f'{100 * value:+.0f}'
+                                      for rule in RULES) for alpha in context.evaluation.alphas)])
     return ['Steps of the shipped model against those of the gap rule and of the predictive rule where they collide as '
             'often (between neighbouring points of their curves), in %: below zero the model is quicker; – where the '
             'rule has no such rate.', '',

@@ -1,0 +1,137 @@
+"""The bars a shipped dial must pass, one line each, with what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim_node.scenario import load_scenario
+from wcpg_ros.episode_store import Drive
+from wcpg_ros.results import critic_check, dial, pareto
+from wcpg_ros.results.ablations import policies
+from wcpg_ros.results.context import Context, markdown, percent, table_rows
+from wcpg_ros.results.cvar_matrix import NEIGHBOURS_DIFFER, Matrix
+
+# By scenario: collisions that a risk-neutral learner cannot avoid, and steps saved from the safe end to the fast one.
+LEAST_RISK = {'left_turn': 0.03, 'merge': 0.02}
+LEAST_SAVED = {'left_turn': 0.25, 'merge': 0.20}
+MOST_SAFE_TRAIN, MOST_SAFE_ELSEWHERE = 0.001, 0.003     # collisions at α = 0.02: 3 and 9 in 3,000
+LEAST_SUCCESS, LEAST_FAST_SUCCESS = 0.97, 0.90
+BEHIND_DDPG = 0.5         # of the mean return
+BEHIND_PREDICT = 0.05     # of the steps, at the safe end
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar."""
+
+    name: str
+    found: str
+    met: bool
+
+
+def drives(context: Context) -> Iterable[Drive]:
+    """Nothing that other sections do not need too."""
+    return ()
+
+
+def lines(context: Context) -> list[str]:
+    """A table for both scenarios."""
+    body = [[f'{load_scenario(scenario).title}: {bar.name}', bar.found, 'met' if bar.met else '**missed**']
+            for scenario in context.manifest.scenarios for bar in bars(context, scenario)]
+    return ['## The bars', '', 'What a dial worth shipping must show, fixed before it was measured.', '',
+            *markdown(['bar', 'measured', ''], body)]
+
+
+def bars(context: Context, scenario: str) -> Iterator[Bar]:
+    """Every bar of a scenario."""
+    matrices = dial.matrices(context, scenario)
+    shipped = next(run.seed for run in context.runs('ours', scenario) if str(run.file) == context.shipped(scenario))
+    yield _risk_remains(context, scenario)
+    yield from _true_dial(matrices, shipped)
+    yield from _safe_end(context, scenario, matrices, shipped)
+    yield from _fast_end(context, scenario, matrices[shipped])
+    yield from _better_than_rules(context, scenario)
+    yield _believable(context, scenario)
+
+
+def _risk_remains(context: Context, scenario: str) -> Bar:
+    rates = [cell.collisions / cell.n for cell in map(context.cell, policies(context, 'ddpg', scenario))]
+    least = LEAST_RISK[scenario]
+    return Bar(f'DDPG collides in at least {percent(least, 0)}% of the `train` episodes',
+               f'{percent(float(np.mean(rates)))}% ({", ".join(map(percent, rates))})', float(np.mean(rates)) >= least)
+
+
+def _true_dial(matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:
+    held = {seed: sum(column.holds for column in matrix.columns) for seed, matrix in matrices.items()}
+    others = [count for seed, count in held.items() if seed != shipped]
+    levels = len(matrices[shipped].columns)
+    yield Bar(f'the CVaR matrix holds in all {levels} columns, on other seeds in all but one',
+              f'{held[shipped]}; {", ".join(map(str, others)) or "–"}',
+              held[shipped] == levels and all(count >= levels - 1 for count in others))
+    neighbours = matrices[shipped].neighbours
+    apart = sum(pair.quicker.value >= NEIGHBOURS_DIFFER for pair in neighbours)
+    yield Bar(f'steps fall and collisions rise; neighbours are {percent(NEIGHBOURS_DIFFER, 0)}% apart in all places '
+              'but one', f'{apart} of {len(neighbours)} places',
+              apart >= len(neighbours) - 1
+              and all(pair.quicker.high >= 0.0 and pair.collisions_rise for pair in neighbours))
+
+
+def _safe_end(context: Context, scenario: str, matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:
+    cells = {row: context.cell(dial.safe_drive(context, scenario, 0.02, row)) for row in table_rows(scenario)}
+    train, n = cells['train'], cells['train'].n
+    yield Bar(f'α = 0.02: at most {MOST_SAFE_TRAIN * n:.0f} collisions in {n:,} on `train`', str(train.collisions),
+              train.collisions <= MOST_SAFE_TRAIN * n)
+    worst = max(cells, key=lambda row: cells[row].collisions)
+    yield Bar(f'α = 0.02: at most {MOST_SAFE_ELSEWHERE * n:.0f} on every row',
+              f'{cells[worst].collisions}, on `{worst}`', cells[worst].collisions <= MOST_SAFE_ELSEWHERE * n)
+    slowest = min(cells, key=lambda row: cells[row].successes)
+    yield Bar(f'α = 0.02: at least {percent(LEAST_SUCCESS, 0)}% success on every row',
+              f'{percent(cells[slowest].successes / n)}%, on `{slowest}`',
+              cells[slowest].successes >= LEAST_SUCCESS * n)
+    others = [(matrix.collisions[0], matrix.episodes) for seed, matrix in matrices.items() if seed != shipped]
+    if others:
+        pooled = sum(count for count, _ in others) / sum(episodes for _, episodes in others)
+        yield Bar('α = 0.02: at most 0.3% on `train`, other seeds together', f'{percent(pooled, 2)}%', pooled <= 0.003)
+    careful = context.cell(dial.safe_drive(context, scenario, 0.1, 'train'))
+    yield Bar('α = 0.1: at most 1% on `train`', f'{percent(careful.collisions / careful.n, 2)}%',
+              careful.collisions <= 0.01 * careful.n)
+
+
+def _fast_end(context: Context, scenario: str, matrix: Matrix) -> Iterator[Bar]:
+    saved, least = 1.0 - matrix.steps[-1] / matrix.steps[0], LEAST_SAVED[scenario]
+    yield Bar(f'α = 1 takes at least {percent(least, 0)}% fewer steps than α = 0.02', f'{percent(saved)}%',
+              saved >= least)
+    fast = context.cell(context.drive(scenario, context.shipped(scenario), 1.0))
+    ddpg = float(np.mean([cell.mean_return.value for cell in map(context.cell, policies(context, 'ddpg', scenario))]))
+    yield Bar(f'α = 1: mean return at least DDPG\'s less {BEHIND_DDPG:g}', f'{fast.mean_return.value:.2f}, {ddpg:.2f}',
+              fast.mean_return.value >= ddpg - BEHIND_DDPG)
+    yield Bar(f'α = 1: at least {percent(LEAST_FAST_SUCCESS, 0)}% success', f'{percent(fast.successes / fast.n)}%',
+              fast.successes >= LEAST_FAST_SUCCESS * fast.n)
+
+
+def _better_than_rules(context: Context, scenario: str) -> Iterator[Bar]:
+    """Where a rule collides as often as the model, the model must not be slower."""
+    good: dict[str, list[str]] = {'gap': [], 'predict': []}
+    for row in table_rows(scenario):
+        slower = pareto.slower_than_rules(context, scenario, row)
+        if all(value <= 0.0 for value in slower['gap'].values() if value is not None):
+            good['gap'].append(row)
+        if all(value <= (0.0 if alpha >= 0.3 else BEHIND_PREDICT) for alpha, value in slower['predict'].items()
+               if value is not None):
+            good['predict'].append(row)
+    for rule, rows in good.items():
+        yield Bar(f'not slower than `{rule}` at the same collisions, on `train` and four other rows'
+                  + (f' (α < 0.3: {percent(BEHIND_PREDICT, 0)}%)' if rule == 'predict' else ''),
+                  ', '.join(rows) or 'nowhere', 'train' in rows and len(rows) >= 5)
+
+
+def _believable(context: Context, scenario: str) -> Bar:
+    found = {alpha: critic_check.errors(context.rows(critic_check.watched(context, scenario, alpha)), alpha)
+             for alpha in context.evaluation.alphas}
+    worst = max(max(error.error for error in pair) for pair in found.values())
+    good = [f'{alpha:g}' for alpha, pair in found.items() if all(error.believable for error in pair)]
+    return Bar('the critic\'s mean and CVaR are right within 10% of the spread, and better than a constant, at every α',
+               f'at α = {", ".join(good) or "none"}; the largest error is {percent(worst)}%', len(good) == len(found))
