@@ -16,6 +16,7 @@ from random_models import random_model
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import MultiDOFJointState
 from std_srvs.srv import SetBool, Trigger
@@ -27,6 +28,8 @@ from wcpg_ros.domain import Ros, Running, surroundings
 
 COMMAND, ODOMETRY, VEHICLES, EPISODE = '/ego/acceleration_command', '/ego/odometry', '/vehicles', '/sim/episode'
 WAIT = 30.0     # s: far more than anything takes on an idle machine
+# In lock-step the nodes outrun a listener in Python, whom they do not wait for: it must be able to keep a whole test.
+EVERYTHING = QoSProfile(depth=100_000, reliability=ReliabilityPolicy.RELIABLE)
 
 
 class Probe:
@@ -46,7 +49,7 @@ class Probe:
         self.node.destroy_node()
         rclpy.shutdown(context=self._context)
 
-    def listen(self, kind: type, topic: str, qos: Any = KEEP_ALL) -> list[Any]:
+    def listen(self, kind: type, topic: str, qos: Any = EVERYTHING) -> list[Any]:
         """Everything that comes on a topic from now on."""
         heard: list[Any] = []
         self.node.create_subscription(kind, topic, heard.append, qos)
@@ -64,6 +67,21 @@ class Probe:
         publisher = self.node.create_publisher(kind, topic, KEEP_ALL)
         self.until(publisher.get_subscription_count, f'somebody listens to {topic}')
         return publisher
+
+    def insist(self, say: Callable[[], Any], condition: Callable[[], Any], what: str) -> Any:
+        """Say something every second, as the simulator does, until a condition holds; return what it gives.
+
+        Who is spoken to may hear before it knows that the test listens: then nobody hears its first answer.
+        """
+        said = -1.0
+
+        def said_and_reached() -> Any:
+            nonlocal said
+            if time.monotonic() > said + 1.0:
+                say()
+                said = time.monotonic()
+            return condition()
+        return self.until(said_and_reached, what)
 
     def until(self, condition: Callable[[], Any], what: str, seconds: float = WAIT) -> Any:
         """Spin until a condition holds; return what it gives."""

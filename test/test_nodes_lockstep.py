@@ -107,7 +107,8 @@ def test_a_new_alpha_counts_from_the_next_decision_and_changes_nothing_before(no
     nodes.sim()
     assert probe.run(False).message == 'paused'
     nodes.wcpg(alpha=0.1, model=nodes.model(5))
-    probe.until(lambda: commands and risks, 'everybody is there')
+    while not (commands and risks):     # what was said before the test was known to listen is lost
+        probe.until(lambda: probe.trigger('/sim/step').success, 'a step')
     driven = []
     for turned in (False, True):
         assert probe.set('sim', 'seed', 77) == ''

@@ -20,9 +20,11 @@ SECOND = 1_000_000_000
 
 def answer(probe: Probe, states: tuple, commands: list, stamp: int) -> float:
     """The command that answers a state."""
-    for publisher, message in zip(states, (odometry(stamp), vehicles(stamp)), strict=True):
-        publisher.publish(message)
-    probe.until(lambda: any(nanoseconds(message) == stamp for message in commands), f'an answer to {stamp}')
+    def show() -> None:
+        for publisher, message in zip(states, (odometry(stamp), vehicles(stamp)), strict=True):
+            publisher.publish(message)
+
+    probe.insist(show, lambda: any(nanoseconds(message) == stamp for message in commands), f'an answer to {stamp}')
     return next(message.accel.linear.x for message in commands if nanoseconds(message) == stamp)
 
 

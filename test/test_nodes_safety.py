@@ -39,9 +39,9 @@ class Driven:
     def answer(self, stamp: int) -> float:
         """Show a state and wait for the command that answers it."""
         before = len(self.commands)
-        self.show(stamp)
-        self.probe.until(lambda: stamp in [nanoseconds(message) for message in self.commands[before:]],
-                         f'an answer to {stamp}')
+        self.probe.insist(lambda: self.show(stamp),
+                          lambda: stamp in [nanoseconds(message) for message in self.commands[before:]],
+                          f'an answer to {stamp}')
         return self.commands[-1].accel.linear.x
 
 

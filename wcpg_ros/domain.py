@@ -1,7 +1,8 @@
 """A ROS domain of one's own, and processes in it that do not outlive it.
 
 Domains 1 to 101 keep every DDS port below the ephemeral ones. They are taken in turn and under a file lock, so that
-two test runs on one machine never share one and a domain rests after a test that killed processes in it.
+two test runs on one machine never share one and a domain rests after a test that killed processes in it. What such
+processes leave behind in shared memory is swept away: a mutex that one of them held would stall whoever comes next.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 DOMAINS = 101
+FIRST_PORT, PORTS_PER_DOMAIN = 7400, 250     # as the DDS standard has them
+SHARED_MEMORY = Path('/dev/shm')
 LOCKS = Path(tempfile.gettempdir(), f'wcpg_ros_domains_{os.getuid()}')
 POLL = 0.02
 _LIBC, _PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
@@ -47,7 +50,17 @@ def taken_domain() -> Iterator[int]:
                 raise RuntimeError(f'all {DOMAINS} ROS domains are taken; remove {LOCKS} if no test is running')
             last.truncate(0)
             last.write(str(domain))
+        _sweep(domain)
         yield domain
+
+
+def _sweep(domain: int) -> None:
+    """Remove Fast DDS's shared-memory ports of a domain that nobody is in."""
+    ports = range(FIRST_PORT + PORTS_PER_DOMAIN * domain, FIRST_PORT + PORTS_PER_DOMAIN * (domain + 1))
+    for left in SHARED_MEMORY.glob('*fastrtps_port*'):
+        number = re.search(r'fastrtps_port(\d+)', left.name)
+        if number and int(number[1]) in ports:
+            left.unlink(missing_ok=True)
 
 
 def ros_environment(domain: int) -> dict[str, str]:
