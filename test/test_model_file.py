@@ -332,7 +332,7 @@ def test_the_card_holds_the_evaluation_it_is_given(path):
 
 # ONNX
 
-@pytest.mark.parametrize('dial', [[], [[0.01, 0.002], [0.1, 0.02], [0.5, 0.4], [1.0, 1.0]]], ids=['plain', 'calibrated'])
+@pytest.mark.parametrize('dial', [[], [[0.01, 0.002], [0.1, 0.02], [0.5, 0.4], [1.0, 1.0]]], ids=['plain', 'dialled'])
 def test_the_exported_actor_drives_like_the_policy(path, tmp_path, dial):
     onnxruntime = pytest.importorskip('onnxruntime')
     model = random_model(observation_size=17, time_feature=True, dial=dial)
