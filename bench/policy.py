@@ -54,7 +54,7 @@ def random_model(rng: np.random.Generator) -> ModelFile:
     layout = Layout()
     info = ModelInfo(
         scenario='left_turn', layout_version=layout.version, vehicles=layout.vehicles, time_feature=layout.time,
-        observation_size=layout.size, normaliser_clip=CLIP, action_bound=BOUND, alpha_min=0.01, alpha_max=1.0,
+        observation_size=layout.size, normaliser_clip=CLIP, action_bound=BOUND, alpha_min=0.01, alpha_max=1.0, dial=[],
         risk_measure='cvar', critic='gaussian', twin=False, return_scale=1.0, gamma=0.99, decision_interval=0.4,
         action_repeat=4, recipe={}, seed=0, episodes=0, code_version='bench')
     tensors = {'normaliser.mean': rng.normal(size=layout.size), 'normaliser.std': rng.uniform(1.0, 9.0, layout.size)}

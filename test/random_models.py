@@ -9,8 +9,8 @@ from wcpg_ros.model_file import ACTOR_LAYERS, CRITIC_LAYERS, ModelFile, ModelInf
 
 INFO = ModelInfo(
     scenario='left_turn', layout_version=POSES, vehicles=3, time_feature=False, observation_size=16,
-    normaliser_clip=5.0, action_bound=4.0, alpha_min=0.01, alpha_max=1.0, risk_measure='cvar', critic='gaussian',
-    twin=False, return_scale=1.0, gamma=0.99, decision_interval=0.4, action_repeat=4,
+    normaliser_clip=5.0, action_bound=4.0, alpha_min=0.01, alpha_max=1.0, dial=[], risk_measure='cvar',
+    critic='gaussian', twin=False, return_scale=1.0, gamma=0.99, decision_interval=0.4, action_repeat=4,
     recipe={'batch_size': 512, 'learning_rate': 1e-4, 'note': 'Υ'}, seed=3, episodes=5000, code_version='0.1.0',
 )
 ACTOR_WIDTHS = {'h1': 32, 'h2': 16, 'h3': 32, 'out': 1}

@@ -165,8 +165,8 @@ def test_a_flipped_byte_in_a_weight_is_called_corruption(path):
 # whole files with wrong contents
 
 def test_another_format(path):
-    write(path, format_version=2)
-    with pytest.raises(ModelError, match=r'model format 2, this software reads 1; install the version'):
+    write(path, format_version=3)
+    with pytest.raises(ModelError, match=r'model format 3, this software reads 2; install the version'):
         ModelFile.load(path)
 
 
@@ -332,9 +332,10 @@ def test_the_card_holds_the_evaluation_it_is_given(path):
 
 # ONNX
 
-def test_the_exported_actor_drives_like_the_policy(path, tmp_path):
+@pytest.mark.parametrize('dial', [[], [[0.01, 0.002], [0.1, 0.02], [0.5, 0.4], [1.0, 1.0]]], ids=['plain', 'dialled'])
+def test_the_exported_actor_drives_like_the_policy(path, tmp_path, dial):
     onnxruntime = pytest.importorskip('onnxruntime')
-    model = random_model(observation_size=17, time_feature=True)
+    model = random_model(observation_size=17, time_feature=True, dial=dial)
     model.save(path)
     out = tmp_path / 'actor.onnx'
     assert main(['onnx', str(path), str(out)]) == 0

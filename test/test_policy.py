@@ -335,11 +335,11 @@ def test_huge_but_finite_observations_are_cut_like_any_other(policy):
 @pytest.mark.parametrize('alpha', [0.0, 0.0099, 1.01, -1.0, np.nan])
 def test_alphas_the_policy_was_not_trained_for(policy, alpha):
     row = random_observations(1)[0]
-    with pytest.raises(ValueError, match=r'alpha = .*: this policy was trained for 0.01 to 1'):
+    with pytest.raises(ValueError, match=r'alpha = .*: the dial of this policy goes from 0.01 to 1'):
         policy.act(row, alpha)
-    with pytest.raises(ValueError, match='was trained for'):
+    with pytest.raises(ValueError, match='goes from'):
         policy.act(row[None], [alpha])
-    with pytest.raises(ValueError, match='was trained for'):
+    with pytest.raises(ValueError, match='goes from'):
         policy.risk(row, 0.0, alpha)
 
 

@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 
 from sim_node.observation import VERSIONS as LAYOUT_VERSIONS
 from sim_node.observation import Layout
+from wcpg_ros.dial import DialError, check_dial
 from wcpg_ros.risk import risk_measure
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 # The networks of the paper's table "WCPG actor and critic networks": each layer and what it reads.
 ACTOR_LAYERS = {'h1': ('observation',), 'h2': ('alpha',), 'h3': ('h1', 'h2'), 'out': ('h3',)}
@@ -42,7 +43,8 @@ CRITICS = ('gaussian', 'quantile', 'categorical')
 # All metadata in one JSON string: safetensors writes several keys in no fixed order, and equal models shall be
 # equal files.
 _KEY = 'wcpg_ros'
-_TYPES: dict[str, Any] = {'str': str, 'int': int, 'float': (int, float), 'bool': bool, 'dict[str, Any]': dict}
+_TYPES: dict[str, Any] = {'str': str, 'int': int, 'float': (int, float), 'bool': bool, 'dict[str, Any]': dict,
+                          'list[list[float]]': list}
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
@@ -62,8 +64,9 @@ class ModelInfo:
     observation_size: int
     normaliser_clip: float      # normalised observations are cut to ± this
     action_bound: float         # m/s²; the action is this times tanh
-    alpha_min: float            # the risk levels it was trained for
+    alpha_min: float            # the ends of its dial
     alpha_max: float
+    dial: list[list[float]]     # pairs of alpha and the trained level for it, see wcpg_ros.dial; if empty, alpha itself
     risk_measure: str           # what the actor maximised, see wcpg_ros.risk
     critic: str                 # gaussian, quantile or categorical
     twin: bool                  # whether there is a second critic; the smaller risk value counts
@@ -110,7 +113,15 @@ class ModelInfo:
             if not holds:
                 raise ModelError(f'{name} = {getattr(self, name)!r} {rule}')
         try:
+            check_dial(self.dial)
+            if self.dial and [self.dial[0][0], self.dial[-1][0]] != [self.alpha_min, self.alpha_max]:
+                raise DialError(f'does not go from alpha_min = {self.alpha_min} to alpha_max = {self.alpha_max}')
+        except DialError as error:
+            raise ModelError(f'dial: {error}') from error
+        try:
             measure = risk_measure(self.risk_measure)
+            if self.dial and measure.name != 'cvar':
+                raise ValueError(f'risk measure {self.risk_measure!r}: a calibrated dial is for cvar')
             if self.critic == 'categorical' and measure.name != 'cvar':
                 raise ValueError(f'risk measure {self.risk_measure!r}: a categorical critic knows cvar only')
             if self.critic == 'quantile':

@@ -1,6 +1,7 @@
 """The actor as an ONNX graph, normaliser included, for runtimes other than this one.
 
-Inputs `observation` [batch, d] and `alpha` [batch, 1], output `acceleration` [batch, 1] in m/s²; all float32.
+Inputs `observation` [batch, d] and `alpha` [batch, 1], as on the dial, output `acceleration` [batch, 1] in m/s²; all
+float32.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from wcpg_ros.dial import Pairs
 from wcpg_ros.model_file import ACTOR_LAYERS, ModelFile, write_atomically
 
 # Old enough for every runtime of the last years, and nothing newer is needed.
@@ -33,9 +36,17 @@ def export_onnx(model: ModelFile, path: str | Path) -> None:
         helper.make_node('Div', ['centred', 'std'], ['scaled']),
         helper.make_node('Clip', ['scaled', 'low', 'high'], ['normalised']),
     ]
+    if info.dial:
+        constants |= _ramps(info.dial)
+        nodes += [
+            helper.make_node('Sub', ['alpha', 'dial.from'], ['dial.beyond']),
+            helper.make_node('Relu', ['dial.beyond'], ['dial.ramps']),
+            helper.make_node('Gemm', ['dial.ramps', 'dial.slope', 'dial.level'], ['level'], transB=1),
+        ]
+    names = {'observation': 'normalised', 'alpha': 'level' if info.dial else 'alpha'}
     for layer, reads in ACTOR_LAYERS.items():
         constants[f'{layer}.weight'], constants[f'{layer}.bias'] = model.layer('actor', layer)
-        sources = ['normalised' if name == 'observation' else name for name in reads]
+        sources = [names.get(name, name) for name in reads]
         if len(sources) > 1:
             nodes.append(helper.make_node('Concat', sources, [f'{layer}.inputs'], axis=1))
             sources = [f'{layer}.inputs']
@@ -60,3 +71,11 @@ def export_onnx(model: ModelFile, path: str | Path) -> None:
     })
     checker.check_model(proto)
     write_atomically(path, proto.SerializeToString(deterministic=True))
+
+
+def _ramps(dial: Pairs) -> dict[str, NDArray]:
+    """The dial as a sum of ramps: from each pair on, the line changes its slope."""
+    alphas, levels = np.asarray(dial, np.float64).T
+    slopes = np.diff(levels) / np.diff(alphas)
+    return {'dial.from': alphas[None, :-1].astype(np.float32), 'dial.level': levels[:1].astype(np.float32),
+            'dial.slope': np.diff(slopes, prepend=0.0)[None].astype(np.float32)}

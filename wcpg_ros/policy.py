@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wcpg_ros.dial import levels_of
 from wcpg_ros.model_file import CRITIC_LAYERS, ModelFile, ModelInfo
 from wcpg_ros.risk import (
     VARIANCE_FLOOR,
@@ -39,7 +40,7 @@ class Risk:
 
     mean: Any
     std: Any
-    cvar: Any   # by the model's own risk measure
+    cvar: Any   # at the alpha asked for, by the model's own risk measure
 
 
 class Policy:
@@ -81,63 +82,67 @@ class Policy:
         """Mean, standard deviation and CVaR (Eq. 9, or the quantiles') of the return after `action` (m/s², one or
         one for each row). Of two critics the one with the smaller CVaR speaks."""
         rows, single = self._rows(observation)
-        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
-        _, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
-        mean, std, cvar = views * self.info.return_scale
+        alphas, levels = self._alphas_and_levels(alpha, len(rows), single)
+        output, (mean, std, cvar) = self._speaker(rows, levels, self._actions(action, len(rows), single))
+        if self.info.dial:     # the policy of one level, looked at with another
+            cvar = self._tail(output, mean, std, levels, alphas)
+        mean, std, cvar = np.stack([mean, std, cvar]) * self.info.return_scale
         return Risk(mean.item(), std.item(), cvar.item()) if single else Risk(mean, std, cvar)
 
     def probability(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, value: ArrayLike
                     ) -> NDArray[np.float64]:
         """The critic's probability of a return of at most `value`, for each row of a batch."""
         rows, single = self._rows(observation)
-        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
-        output, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
+        _, levels = self._alphas_and_levels(alpha, len(rows), single)
+        output, (mean, std, _) = self._speaker(rows, levels, self._actions(action, len(rows), single))
         scaled = np.broadcast_to(np.asarray(value, np.float64) / self.info.return_scale, len(rows))
         if self.info.critic == 'gaussian':
-            return normal_cdf((scaled - views[0]) / views[1])
+            return normal_cdf((scaled - mean) / std)
         if self.info.critic == 'categorical':
             return np.sum(_softmax(output) * (self._atoms <= scaled[:, None]), axis=-1)
-        levels = quantile_levels(alphas, output.shape[-1] // 2)
-        return np.array([np.interp(at, np.sort(row), level, left=0.0, right=1.0)
-                         for at, row, level in zip(scaled, output, levels, strict=True)])
+        shares = quantile_levels(levels, output.shape[-1] // 2)
+        return np.array([np.interp(at, np.sort(row), share, left=0.0, right=1.0)
+                         for at, row, share in zip(scaled, output, shares, strict=True)])
 
     def tail(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, level: float) -> NDArray[np.float64]:
         """CVaR at `level` of what the critic expects after `action` if the policy of `alpha` drives on, per row."""
         rows, single = self._rows(observation)
-        alphas = np.broadcast_to(self._alphas(alpha, len(rows), single), len(rows))
-        output, views = self._speaker(rows, alphas, self._actions(action, len(rows), single))
-        if self.info.critic == 'gaussian':
-            cvar = risk_measure('cvar').of_gaussian(views[0], views[1], level)
-        elif self.info.critic == 'categorical':
-            cvar = atoms_cvar(np.broadcast_to(self._atoms, output.shape), _softmax(output), level)
-        else:
-            cvar = atoms_cvar(output, quantile_probabilities(alphas, output.shape[-1] // 2), level)
-        return cvar * self.info.return_scale
+        _, levels = self._alphas_and_levels(alpha, len(rows), single)
+        output, (mean, std, _) = self._speaker(rows, levels, self._actions(action, len(rows), single))
+        return self._tail(output, mean, std, levels, level) * self.info.return_scale
 
-    def _speaker(self, rows: Floats, alphas: Floats, actions: NDArray[np.float64]
+    def _tail(self, output: Floats, mean: NDArray, std: NDArray, levels: Floats, at: ArrayLike) -> NDArray[np.float64]:
+        """CVaR at other levels than the critic's own."""
+        if self.info.critic == 'gaussian':
+            return risk_measure('cvar').of_gaussian(mean, std, at)
+        if self.info.critic == 'categorical':
+            return atoms_cvar(np.broadcast_to(self._atoms, output.shape), _softmax(output), at)
+        return atoms_cvar(output, quantile_probabilities(levels, output.shape[-1] // 2), at)
+
+    def _speaker(self, rows: Floats, levels: Floats, actions: NDArray[np.float64]
                  ) -> tuple[Floats, NDArray[np.float64]]:
         """Outputs [n, k] and statistics [3, n] of the critic, of two the one with the smaller risk value."""
-        inputs = {'observation': rows, 'alpha': _column(alphas), 'action': _column(actions / self.info.action_bound)}
+        inputs = {'observation': rows, 'alpha': _column(levels), 'action': _column(actions / self.info.action_bound)}
         outputs = np.stack([_forward(layers, inputs)[:, 0] for layers in self._critics])
-        views = np.stack([self._statistics(output, alphas) for output in outputs])
+        views = np.stack([self._statistics(output, levels) for output in outputs])
         worst = np.argmin(views[:, 2], axis=0)
         each = np.arange(len(rows))
         return outputs[worst, each], views[worst, :, each].T
 
-    def _statistics(self, output: Floats, alphas: Floats) -> NDArray[np.float64]:
+    def _statistics(self, output: Floats, levels: Floats) -> NDArray[np.float64]:
         """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""
         measure = risk_measure(self.info.risk_measure)
         values = output.astype(np.float64)
         if self.info.critic == 'gaussian':
             mean = values[:, 0]
             std = np.sqrt(np.logaddexp(0.0, values[:, 1]) + VARIANCE_FLOOR)   # softplus of the variance logit
-            return np.stack([mean, std, measure.of_gaussian(mean, std, alphas)])
+            return np.stack([mean, std, measure.of_gaussian(mean, std, levels)])
         if self.info.critic == 'categorical':
             share = _softmax(values)
             mean = np.sum(share * self._atoms, axis=-1)     # not by BLAS, see above
             std = np.sqrt(np.sum(share * (self._atoms - mean[:, None]) ** 2, axis=-1))
-            return np.stack([mean, std, atoms_cvar(np.broadcast_to(self._atoms, share.shape), share, alphas)])
-        return np.stack([*quantile_mean_std(values, alphas), measure.of_quantiles(values, alphas)])
+            return np.stack([mean, std, atoms_cvar(np.broadcast_to(self._atoms, share.shape), share, levels)])
+        return np.stack([*quantile_mean_std(values, levels), measure.of_quantiles(values, levels)])
 
     def _rows(self, observation: ArrayLike) -> tuple[Floats, bool]:
         """Normalised observations [n, 1, d], and whether it was a single one."""
@@ -160,8 +165,13 @@ class Policy:
         low, high = self._dial
         for value in array.ravel().tolist():
             if not low <= value <= high:   # written so that NaN is refused
-                raise ValueError(f'alpha = {value:g}: this policy was trained for {low:g} to {high:g}')
+                raise ValueError(f'alpha = {value:g}: the dial of this policy goes from {low:g} to {high:g}')
         return array
+
+    def _alphas_and_levels(self, alpha: ArrayLike, count: int, single: bool) -> tuple[Floats, Floats]:
+        """The dial's alpha and the trained level for it, one of each for every row."""
+        alphas = np.broadcast_to(self._alphas(alpha, count, single), count)
+        return alphas, levels_of(self.info.dial, alphas)
 
     def _actions(self, action: ArrayLike, count: int, single: bool) -> NDArray[np.float64]:
         array = np.asarray(action, dtype=np.float64)
@@ -176,7 +186,7 @@ class Policy:
         rests_at, branch = self._resting   # read once: another thread may turn the dial
         if isinstance(alpha, float) and alpha == rests_at:
             return branch
-        array = self._alphas(alpha, count, single)
+        array = levels_of(self.info.dial, self._alphas(alpha, count, single))
         weight, bias = self._h2
         branch = np.maximum(_column(array) * weight + bias, _ZERO) @ self._h3_from_h2 + self._h3_bias
         if isinstance(alpha, float):

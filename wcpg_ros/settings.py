@@ -139,10 +139,19 @@ class ValidationSettings(Group):
     interval: int = bounded(500, '[1, inf)')    # training episodes between two validations
     episodes: int = bounded(1000, '[1, inf)')   # per risk level
     alphas: tuple[float, ...] = bounded((0.02, 0.1, 0.3, 0.6, 1.0), '(0, 1]')
+    levels: tuple[float, ...] = bounded((), '(0, 1]')     # trained levels to drive, if the dial is calibrated
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check(bool(self.alphas), 'alphas', 'expected at least one level')
+
+
+@dataclass(frozen=True)
+class DialSettings(Group):
+    """Calibrating the dial of the best checkpoint, at the end of a run: see dial.py."""
+
+    episodes: int = bounded(0, '[0, inf)')     # validation episodes per level; 0 leaves alpha the trained level
+    levels: int = bounded(24, '[2, inf)')      # trained levels to choose from, over all that were trained
 
 
 @dataclass(frozen=True)
@@ -158,12 +167,17 @@ class Recipe:
     offline: OfflineSettings = field(default_factory=OfflineSettings)
     world: WorldSettings = field(default_factory=WorldSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
+    dial: DialSettings = field(default_factory=DialSettings)
 
     def __post_init__(self) -> None:
         check(self.critic.kind != 'quantile' or self.actor.risk != 'paper', 'actor.risk',
               'paper is a formula for Gaussians: with critic.kind quantile use cvar')
         check(self.critic.kind != 'categorical' or self.actor.risk == 'cvar', 'actor.risk',
               f'a categorical critic knows cvar only, got {self.actor.risk}')
+        check(not self.dial.episodes or self.actor.risk == 'cvar', 'dial.episodes',
+              f'a dial is calibrated for cvar, not for actor.risk {self.actor.risk}: leave it at 0')
+        check(bool(self.dial.episodes) or not self.validation.levels, 'validation.levels',
+              'without a calibrated dial the levels are validation.alphas: set dial.episodes, or leave it out')
 
 
 def load_recipe(path: Path | str) -> Recipe:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -19,18 +21,20 @@ from tqdm import tqdm
 from sim_node.scenario import STEP_SECONDS
 from sim_node.state import COLLISION, SUCCESS
 from wcpg_ros.categorical import CategoricalHead
+from wcpg_ros.dial import calibrate, spread_levels
 from wcpg_ros.exploration import Exploration
 from wcpg_ros.interrupts import interrupts
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.model_file import ModelFile, ModelInfo
 from wcpg_ros.n_step import NStep
 from wcpg_ros.normaliser import Normaliser
+from wcpg_ros.policy import Policy
 from wcpg_ros.replay import Replay
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError, flattened, nested
 from wcpg_ros.seeds import training_start
 from wcpg_ros.settings import to_mapping
 from wcpg_ros.training_log import TrainingLog, level_columns
-from wcpg_ros.validation import LevelReport, World, score, validate
+from wcpg_ros.validation import LevelReport, World, drive, validate
 
 # Sums since the last row of the log.
 TALLIES = ('updates', 'critic_loss', 'actor_value', 'episodes', 'collisions', 'successes')
@@ -45,7 +49,9 @@ class Trainer:
         self.config = config
         self.repeat = repeat
         self.world = make_world(recipe.world.scenes)
-        self._validation_world = make_world(recipe.validation.episodes * len(recipe.validation.alphas))
+        self._make_world = make_world
+        levels = recipe.validation.levels or recipe.validation.alphas
+        self._validation_world = make_world(recipe.validation.episodes * len(levels))
         streams = np.random.SeedSequence(config.seed).spawn(3)
         initial, self._drive_rng, self._learn_rng = (np.random.default_rng(s) for s in streams)
         size = self.world.observation_size
@@ -105,7 +111,9 @@ class Trainer:
                 log.close()
         if self._stop:
             self.save()
-        return self._gone >= self._length
+            return False
+        self._calibrate_dial()
+        return True
 
     @property
     def _length(self) -> int:
@@ -177,10 +185,8 @@ class Trainer:
     def validate(self, log: TrainingLog) -> None:
         """Drive the validation episodes, log, and keep the policy if it is the best so far."""
         recipe = self.config.recipe
-        self.reports = validate(self.learner, self.normaliser, self._validation_world, recipe.validation.alphas,
-                                self.repeat, recipe.learning.gamma)
+        self.reports, now = validate(self.learner, self.normaliser, self._validation_world, self.repeat)
         self._next_validation = self.episodes + recipe.validation.interval
-        now = score(self.reports)
         if now > self.best_score:
             self.best_score, self.best_episodes = now, self.episodes
             self.model().save(self.run_directory.best)
@@ -197,6 +203,19 @@ class Trainer:
         self.log_rows = log.rows
         self._tally = dict.fromkeys(TALLIES, 0.0)
 
+    def _calibrate_dial(self) -> None:
+        """Give the best policy the dial that suits it."""
+        recipe = self.config.recipe
+        best = ModelFile.load(self.run_directory.best)
+        if not recipe.dial.episodes or best.info.dial:
+            return
+        policy, world = Policy(best), self._make_world(recipe.dial.episodes)
+        levels = spread_levels(recipe.alpha.minimum, recipe.alpha.maximum, recipe.dial.levels)
+        returns = [drive(partial(policy.act, alpha=level), world, 1, self.repeat).returns for level in levels]
+        pairs = calibrate(levels, np.concatenate(returns))
+        info = replace(best.info, dial=pairs, alpha_min=pairs[0][0], alpha_max=pairs[-1][0])
+        ModelFile(info, best.tensors).save(self.run_directory.best)
+
     def summary(self) -> str:
         """Collision and success per level, and the rate of updates, for the progress bar."""
         levels = ' '.join(f'{r.alpha:g}:{100 * r.collision:.1f}/{100 * r.success:.1f}%' for r in self.reports)
@@ -210,7 +229,7 @@ class Trainer:
             scenario=self.config.scenario, layout_version=layout.version, vehicles=layout.vehicles,
             time_feature=layout.time, observation_size=self.world.observation_size,
             normaliser_clip=recipe.learning.observation_clip, action_bound=float(self.world.action_bound),
-            alpha_min=recipe.alpha.minimum, alpha_max=recipe.alpha.maximum, risk_measure=recipe.actor.risk,
+            alpha_min=recipe.alpha.minimum, alpha_max=recipe.alpha.maximum, dial=[], risk_measure=recipe.actor.risk,
             critic=recipe.critic.kind, twin=recipe.critic.twin, return_scale=recipe.critic.return_scale,
             gamma=recipe.learning.gamma ** self.repeat, decision_interval=STEP_SECONDS * self.repeat,
             action_repeat=self.repeat, recipe=to_mapping(recipe), seed=self.config.seed, episodes=self.episodes,

@@ -9,7 +9,7 @@
 | cvar@a                              | Eq. 4 on those episodes' returns, at level a                              |
 | predicted_mean@a, realised_mean@a   | Q at the first decision, and the mean discounted return that followed     |
 | predicted_std@a, realised_std@a     | sqrt(Y) there, and the spread around Q that followed: equal if calibrated |
-| score, best_score                   | mean of cvar@a over the levels; best.safetensors is the best so far       |
+| score, best_score                   | mean of CVaR over the alphas, see validation; best.safetensors has most   |
 """
 
 from __future__ import annotations

@@ -1,0 +1,101 @@
+"""The dial: the trained level with the best episodes for each alpha, kept in the model file."""
+
+import numpy as np
+import pytest
+from random_models import random_model, random_observations
+from test_trainer import begin, quick, recipe
+
+from sim_node.settings import SettingsError
+from wcpg_ros.dial import DialError, calibrate, check_dial, levels_of, spread_levels
+from wcpg_ros.model_file import ModelError, ModelFile
+from wcpg_ros.policy import Policy
+from wcpg_ros.risk import empirical_cvar
+
+PAIRS = [[0.01, 0.002], [0.1, 0.02], [1.0, 1.0]]
+
+
+def test_no_pairs_leave_alpha_as_it_is() -> None:
+    assert levels_of([], 0.3) == np.float32(0.3)
+
+
+def test_between_pairs_the_dial_is_linear() -> None:
+    levels = levels_of(PAIRS, [0.01, 0.055, 0.1, 0.55, 1.0])
+    np.testing.assert_allclose(levels, [0.002, 0.011, 0.02, 0.51, 1.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(('pairs', 'words'), [
+    ([[0.1, 0.1]], 'one pair'), ([[0.1, 0.2], [0.1, 0.3]], 'alphas must rise'),
+    ([[0.1, 0.3], [0.2, 0.2]], 'levels must not fall'), ([[0.0, 0.1], [1.0, 1.0]], 'risk levels'),
+    ([[0.1, 0.1], [1.0, 1.5]], 'risk levels'), ([[0.1], [1.0, 1.0]], 'risk levels'),
+    ([[0.1, float('nan')], [1.0, 1.0]], 'risk levels')])
+def test_what_makes_no_dial_is_refused(pairs, words) -> None:
+    with pytest.raises(DialError, match=words):
+        check_dial(pairs)
+
+
+def gambles(levels, episodes=4000):
+    """The return of a driver who gambles more the higher the level: 10 + 20 sqrt(l), or -50 once in l/20."""
+    luck = np.random.default_rng(0).random(episodes)
+    return np.array([np.where(luck < level / 20.0, -50.0, 10.0 + 20.0 * np.sqrt(level)) for level in levels])
+
+
+def test_every_alpha_gets_the_level_whose_episodes_are_best_for_it() -> None:
+    levels = spread_levels(0.002, 1.0, 24)
+    returns = gambles(levels)
+    pairs = calibrate(levels, returns)
+    check_dial(pairs)
+    assert pairs[0][1] < 0.2 < pairs[-1][1]
+    for alpha, level in pairs:
+        worth = empirical_cvar(returns, alpha)
+        chosen = worth[np.argmin(np.abs(levels - level))]
+        assert chosen >= worth.max() - 0.05 * (worth.max() - worth.min())
+
+
+def test_one_lucky_level_does_not_win() -> None:
+    levels = spread_levels(0.01, 1.0, 20)
+    returns = np.repeat(-np.abs(np.arange(20.0) - 10.0)[:, None], 100, axis=1)
+    returns[2] = 1.5
+    assert calibrate(levels, returns, [0.5, 1.0])[0][1] == pytest.approx(float(levels[10]))
+
+
+def test_a_policy_drives_at_the_level_of_its_alpha() -> None:
+    plain, dialled = Policy(random_model(alpha_min=0.001)), Policy(random_model(dial=PAIRS))
+    rows, alphas = random_observations(5), np.array([0.01, 0.03, 0.1, 0.4, 1.0], np.float32)
+    np.testing.assert_array_equal(dialled.act(rows, alphas), plain.act(rows, levels_of(PAIRS, alphas)))
+    assert dialled.act(rows[0], 0.1) == plain.act(rows[0], 0.02)
+
+
+@pytest.mark.parametrize('critic', ['gaussian', 'quantile', 'categorical'])
+def test_its_critic_speaks_of_the_alpha_that_was_asked_for(critic) -> None:
+    plain = Policy(random_model(critic=critic, alpha_min=0.001))
+    dialled = Policy(random_model(critic=critic, dial=PAIRS))
+    rows = random_observations(5)
+    risk, same = dialled.risk(rows, 1.0, 0.1), plain.risk(rows, 1.0, 0.02)
+    np.testing.assert_array_equal(risk.mean, same.mean)
+    np.testing.assert_array_equal(risk.std, same.std)
+    np.testing.assert_allclose(risk.cvar, plain.tail(rows, 1.0, 0.02, 0.1), rtol=1e-6)
+
+
+@pytest.mark.parametrize(('changes', 'words'), [
+    ({'dial': [[0.1, 0.3], [0.2, 0.2]]}, 'dial: .*levels must not fall'),
+    ({'dial': PAIRS, 'alpha_min': 0.02}, 'dial: does not go'), ({'dial': PAIRS, 'risk_measure': 'wang'}, 'for cvar')])
+def test_a_model_with_a_wrong_dial_is_refused(changes, words) -> None:
+    with pytest.raises(ModelError, match=words):
+        random_model(**changes)
+
+
+def test_training_ends_with_a_dial_if_asked(tmp_path) -> None:
+    settings = quick(alpha={'minimum': 0.005}, dial={'episodes': 30, 'levels': 5})
+    begin(tmp_path / 'run', settings, episodes=100).run(progress=False)
+    info = ModelFile.load(tmp_path / 'run' / 'best.safetensors').info
+    assert (info.alpha_min, info.alpha_max) == (0.01, 1.0)
+    assert all(0.005 <= level <= 1.0 for _, level in info.dial)
+    assert not ModelFile.load(tmp_path / 'run' / 'model.safetensors').info.dial
+
+
+@pytest.mark.parametrize(('groups', 'words'), [
+    ({'dial': {'episodes': 10}, 'actor': {'risk': 'wang'}}, 'dial.episodes'),
+    ({'validation': {'levels': [0.1]}}, 'validation.levels')])
+def test_settings_that_do_not_go_together(groups, words) -> None:
+    with pytest.raises(SettingsError, match=words):
+        recipe(**groups)

@@ -1,0 +1,73 @@
+"""The dial: which trained risk level serves the user's alpha.
+
+A policy trained at level l maximises, in every state, CVaR at l of what may come *from there on*. What a user means by
+alpha is the worst alpha share of *episodes*. The two differ: a risk already survived counts no more in later states,
+so the policy of l drives episodes as somebody does who looks at another share of them. After training every level is
+driven on the validation seeds, and each alpha is given the level whose episodes have the best CVaR at alpha. The
+pairs travel in the model file; between them the dial is linear.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wcpg_ros.risk import empirical_cvar
+
+# The alphas that are calibrated.
+KNOTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
+
+Pairs = Sequence[Sequence[float]]     # (alpha, level), rising
+
+
+class DialError(ValueError):
+    """Pairs that make no dial."""
+
+
+def check_dial(pairs: Pairs) -> None:
+    """A DialError unless alphas rise, levels do not fall, and all are risk levels."""
+    for pair in pairs:
+        if len(pair) != 2 or not all(isinstance(end, (int, float)) and 0.0 < end <= 1.0 for end in pair):
+            raise DialError(f'{pair!r} is not a pair of risk levels within (0, 1]')
+    if len(pairs) == 1:
+        raise DialError('one pair makes no dial: give two or more, or none')
+    for (alpha, level), (higher_alpha, higher_level) in itertools.pairwise(pairs):
+        if not (alpha < higher_alpha and level <= higher_level):
+            raise DialError(f'after {[alpha, level]} comes {[higher_alpha, higher_level]}: '
+                            'alphas must rise and levels must not fall')
+
+
+def levels_of(pairs: Pairs, alpha: ArrayLike) -> NDArray[np.float32]:
+    """The trained level for each alpha; no pairs, no change."""
+    array = np.asarray(alpha, np.float32)
+    if not pairs:
+        return array
+    alphas, levels = np.asarray(pairs, np.float32).T     # in the precision of alpha: at a pair, its level exactly
+    return np.interp(array, alphas, levels).astype(np.float32)
+
+
+def spread_levels(minimum: float, maximum: float, count: int) -> NDArray[np.float32]:
+    """Levels to drive, spread evenly over log level."""
+    return np.geomspace(minimum, maximum, count).astype(np.float32).clip(np.float32(minimum), np.float32(maximum))
+
+
+def calibrate(levels: NDArray, returns: NDArray, knots: Sequence[float] = KNOTS) -> list[list[float]]:
+    """Pairs for `knots`, from the returns [levels, episodes] that rising levels had in the same episodes."""
+    pairs: list[list[float]] = []
+    lowest = 0
+    for alpha in knots:
+        worth = _smooth(np.array([float(empirical_cvar(row, alpha)) for row in returns]))
+        lowest = max(lowest, int(np.argmax(worth)))
+        pairs.append([alpha, float(levels[lowest])])
+    return pairs
+
+
+def _smooth(values: NDArray) -> NDArray:
+    """Each value with its neighbours, twice: one lucky level must not win."""
+    for _ in range(2):
+        padded = np.pad(values, 1, mode='edge')
+        values = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
+    return values
