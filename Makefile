@@ -6,8 +6,8 @@ PIP    := $(BIN)/pip install --quiet
 
 # A sourced ROS 2 distribution is used as it is. Without one, rclpy and the messages come as wheels, and the `ros2`
 # command and the launch API from standalone/.
-HAVE_ROS    := $(shell $(PYTHON) -c 'import rclpy' 2>/dev/null && echo yes)
-HAVE_LAUNCH := $(shell $(PYTHON) -c 'import launch_ros' 2>/dev/null && echo yes)
+HAVE_ROS    := $(if $(ROS_DISTRO),$(shell $(PYTHON) -c 'import rclpy' 2>/dev/null && echo yes))
+HAVE_LAUNCH := $(if $(ROS_DISTRO),$(shell $(PYTHON) -c 'import launch_ros' 2>/dev/null && echo yes))
 VENV_FLAGS  := $(if $(HAVE_ROS),--system-site-packages)
 # By path, not by setuptools' import hooks: those lose against the folder launch/ here, which Python takes for a package.
 EDITABLE    := --config-settings editable_mode=compat --editable

@@ -12,6 +12,7 @@ import numpy as np
 
 from sim_node.cdr import Writer
 from sim_node.geometry import Geometry, build_geometry
+from sim_node.poses import ORIGIN, Pose
 from sim_node.roads import locate
 from sim_node.scenario import Road, Scenario
 
@@ -52,13 +53,15 @@ def vehicle_markers(stamp: int, frame: str, scenario: Scenario, ego: np.ndarray,
     return writer.finish()
 
 
-def road_markers(stamp: int, frame: str, scenario: Scenario) -> bytes:
+def road_markers(stamp: int, frame: str, scenario: Scenario, scene_pose: Pose = ORIGIN) -> bytes:
     """The lanes and ego's route."""
     lines = _lines(build_geometry(scenario), scenario.ego.goal, scenario.roads)
+    x, y, yaw = scene_pose
+    turn = math.sin(yaw / 2), math.cos(yaw / 2)
     writer = Writer()
     writer.uint32(len(lines))
     for number, (namespace, width, colour, points) in enumerate(lines):
-        _marker(writer, stamp, frame, namespace, number, LINE_STRIP, ADD, (0, 0, 0, 0, 0, 0, 1), (width, 0, 0), colour,
+        _marker(writer, stamp, frame, namespace, number, LINE_STRIP, ADD, (x, y, 0, 0, 0, *turn), (width, 0, 0), colour,
                 points)
     return writer.finish()
 

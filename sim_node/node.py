@@ -126,11 +126,11 @@ class Simulator(Node):
         self._command = None
         self._driven = time.monotonic()
         self._show()
-        self._outputs.road(self._episode)
+        self._outputs.road(self._episode, self._values['scene_pose'])
 
     def _show(self) -> None:
         self._published = time.monotonic()
-        self._outputs.state(self._episode)
+        self._outputs.state(self._episode, self._values['scene_pose'])
 
     def _advance(self, acceleration: float) -> None:
         self._episode.step(acceleration)
@@ -275,7 +275,7 @@ class Simulator(Node):
         self._outputs.health(self._episode, level, message,
                              {**self.outcomes, **self._guard.status(), 'seed': self._episode.seed})
         if self._begun:
-            self._outputs.road(self._episode)
+            self._outputs.road(self._episode, self._values['scene_pose'])
 
 
 def main(args: list[str] | None = None) -> int:

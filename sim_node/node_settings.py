@@ -7,6 +7,7 @@ from typing import Any
 
 from sim_node.parameters import Row
 from sim_node.scenario import Scenario, load_scenario, scenario_names
+from sim_node.settings import check
 
 FRAME, BASE_FRAME = 'map', 'base_link'
 COMMAND = 'ego/acceleration_command'
@@ -21,6 +22,7 @@ PARAMETERS = (
     Row('await_recorder', False, 'begin only when a recorder listens to everything', read_only=True),
     Row('command_timeout', 0.5, 'silence after which ego brakes, or in lock-step the episode ends', 's', 0.05, 3600.0),
     Row('failsafe_deceleration', 4.0, 'how ego brakes when nobody drives', 'm/s²', 0.0, 4.0),
+    Row('scene_pose', (0.0, 0.0, 0.0), "where the scene's origin lies in the map: x, y, yaw", 'm, m, rad'),
     Row('traffic.spawn_rate', -1.0, "births per step and lane; -1: the row's", low=-1.0, high=0.99),
     Row('traffic.speed_min', -1.0, "slowest desired speed; -1: the row's", 'm/s', -1.0, 60.0),
     Row('traffic.speed_max', -1.0, "fastest desired speed; -1: the row's", 'm/s', -1.0, 60.0),
@@ -32,6 +34,9 @@ PARAMETERS = (
 def wanted_scenario(values: Mapping[str, Any]) -> Scenario:
     """The scene that the parameters ask for; a SettingsError says why there is none."""
     row = load_scenario(values['scenario'], values['row'])
+    for name, value in values.items():
+        check(not name.startswith('traffic.') or value >= 0 or value == -1, name,
+              f"expected -1 (the row's) or at least 0, got {value}")
     asked = values['traffic.speed_min'], values['traffic.speed_max']
     changes: dict[str, Any] = {
         'traffic.speed': [speed if speed >= 0 else own for speed, own in zip(asked, row.traffic.speed, strict=True)]}

@@ -6,6 +6,7 @@ import math
 import time
 from typing import Any
 
+import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TransformStamped
@@ -20,6 +21,7 @@ from sim_node import cdr, markers
 from sim_node.episode import Episode
 from sim_node.episode_result import HARDWARE, EpisodeResult
 from sim_node.node_settings import BASE_FRAME, FRAME
+from sim_node.poses import Pose, on_map
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, LATCHED
 
 try:
@@ -42,24 +44,23 @@ class Outputs:
         self._tf = None if TFMessage is None else node.create_publisher(TFMessage, '/tf', KEEP_ALL)
         self._shown: set[str] = set()
 
-    def state(self, episode: Episode) -> None:
-        """Where everybody is now."""
-        names = episode.names
+    def state(self, episode: Episode, scene_pose: Pose) -> None:
+        """Where everybody is now, in the map in which the scene lies at a pose."""
+        names, ego, others = episode.names, on_map(episode.ego[None], scene_pose)[0], on_map(episode.others, scene_pose)
         self._clock.publish(cdr.clock(episode.stamp))
-        self._odometry.publish(cdr.odometry(episode.stamp, FRAME, BASE_FRAME, episode.ego))
-        self._vehicles.publish(cdr.vehicles(episode.stamp, FRAME, names, episode.others))
+        self._odometry.publish(cdr.odometry(episode.stamp, FRAME, BASE_FRAME, ego))
+        self._vehicles.publish(cdr.vehicles(episode.stamp, FRAME, names, others))
         if self._markers.get_subscription_count():
             self._markers.publish(markers.vehicle_markers(
-                episode.stamp, FRAME, episode.scenario, episode.ego, names, episode.others,
-                self._shown - set(names)))
+                episode.stamp, FRAME, episode.scenario, ego, names, others, self._shown - set(names)))
             self._shown = set(names)
         if self._tf is not None and self._tf.get_subscription_count():
-            self._tf.publish(TFMessage(transforms=[_transform(episode)]))
+            self._tf.publish(TFMessage(transforms=[_transform(episode.stamp, ego)]))
 
-    def road(self, episode: Episode) -> None:
+    def road(self, episode: Episode, scene_pose: Pose) -> None:
         """The lanes and ego's route, for those who look on."""
         if self._markers.get_subscription_count():
-            self._markers.publish(markers.road_markers(episode.stamp, FRAME, episode.scenario))
+            self._markers.publish(markers.road_markers(episode.stamp, FRAME, episode.scenario, scene_pose))
 
     def result(self, result: EpisodeResult) -> None:
         """How an episode ended."""
@@ -89,10 +90,10 @@ def _time(nanoseconds: int) -> Time:
     return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
 
 
-def _transform(episode: Episode) -> TransformStamped:
-    x, y, heading, _ = map(float, episode.ego)
+def _transform(stamp: int, ego: np.ndarray) -> TransformStamped:
+    x, y, heading, _ = map(float, ego)
     transform = TransformStamped(child_frame_id=BASE_FRAME)
-    transform.header.stamp, transform.header.frame_id = _time(episode.stamp), FRAME
+    transform.header.stamp, transform.header.frame_id = _time(stamp), FRAME
     transform.transform.translation.x, transform.transform.translation.y = x, y
     transform.transform.rotation.z, transform.transform.rotation.w = math.sin(heading / 2), math.cos(heading / 2)
     return transform

@@ -47,6 +47,13 @@ def test_without_a_success_there_are_no_mean_steps(capsys: pytest.CaptureFixture
     assert evaluate.main(['--scenario', 'merge', '--controller', 'brake', '--episodes', '5']) == 0
 
 
+def test_settings_with_several_numbers_can_be_changed(capsys: pytest.CaptureFixture) -> None:
+    arguments = ['--scenario', 'merge', '--controller', 'brake', '--episodes', '5', '--json']
+    for backend in ('serial', 'processes'):
+        assert evaluate.main([*arguments, '--backend', backend, '--set', 'traffic.speed=[5, 25]']) == 0
+        assert json.loads(capsys.readouterr().out)['timeouts'] == 5
+
+
 def test_json_has_null_for_what_is_no_number() -> None:
     text = json_text({'a': float('nan'), 'b': [1.5, float('-inf'), 'NaN'], 'c': {'d': None, 'e': True}})
     assert text == '{"a": null, "b": [1.5, null, "NaN"], "c": {"d": null, "e": true}}'

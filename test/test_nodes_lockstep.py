@@ -100,6 +100,18 @@ def test_outcomes_steps_and_returns_are_those_of_evaluate(nodes: Nodes, probe: P
     assert (outcomes == rows).all()
 
 
+def test_a_scene_elsewhere_on_the_map_is_the_same_scene(nodes: Nodes, probe: Probe) -> None:
+    results, states = probe.results(), probe.listen(Odometry, ODOMETRY)
+    pose = [100.0, 50.0, 0.3]
+    nodes.sim(seed=5, episodes=3, scene_pose=pose)
+    nodes.wcpg(model=nodes.model(12), alpha=0.3, scene_pose=pose)
+    probe.until(lambda: len(results) == 3, 'all episodes', 60)
+    _, _, expected = in_process(load_scenario('left_turn'), Policy.load(nodes.model(12)), 0.3, range(5, 8))
+    assert [(r.outcome, r.steps) for r in results] == [(r.outcome, r.steps) for r in expected.values()]
+    assert all(np.hypot(state.pose.pose.position.x - 100.0, state.pose.pose.position.y - 50.0) < 120.0
+               for state in states)
+
+
 def test_a_new_alpha_counts_from_the_next_decision_and_changes_nothing_before(nodes: Nodes, probe: Probe) -> None:
     """The same seed twice, step by step; the second time the dial is turned at 1.0 s, between 0.8 and 1.2."""
     commands = probe.listen(AccelStamped, COMMAND)

@@ -107,6 +107,8 @@ def test_the_scene_s_parameters_are_checked_together(nodes: Nodes, probe: Probe)
     assert probe.set('sim', 'row', '+0/3%').startswith("row '+0/3%': left_turn has no such row; choose one of train, ")
     assert probe.set('sim', 'traffic.speed_min', 50.0).endswith('speed: expected [low, high], got [50.0, 20.0]')
     assert probe.set('sim', 'traffic.spawn_rate', 0.5) == ''
+    assert probe.set('sim', 'traffic.spawn_rate', -0.5) == \
+        "traffic.spawn_rate: expected -1 (the row's) or at least 0, got -0.5"
     assert 'out of range' in probe.set('sim', 'seed', -1)
     assert probe.get('sim', 'scenario') == 'left_turn'
 

@@ -69,6 +69,39 @@ def test_a_controller_that_says_nothing_is_given_up(traffic_scene: TrafficScene)
         traffic_scene.drive('my_controller.py')
 
 
+def test_a_drive_that_would_show_nothing_is_refused(traffic_scene: TrafficScene) -> None:
+    for wrong, words in (({'episodes': 0}, 'a drive of none shows nothing'),
+                         ({'parameters': {'traffic.spwan_rate': 0.5}}, 'no parameter traffic.spwan_rate')):
+        with pytest.raises(ValueError, match=words):
+            traffic_scene.drive(CONTROLLER, **wrong)
+    for controller, words in (('/no/such.launch.py', 'there is no such file'), (['no_such_command'], 'no command'),
+                              (3, 'give a command line as a list'), ([], 'give a command line as a list')):
+        with pytest.raises(ValueError, match=words):
+            traffic_scene.drive(controller)
+
+
+def test_a_command_that_was_refused_is_shown(traffic_scene: TrafficScene) -> None:
+    from geometry_msgs.msg import AccelStamped
+    from nav_msgs.msg import Odometry
+    from rclpy.node import Node
+
+    class Dreamer(Node):
+        def __init__(self) -> None:
+            super().__init__('dreamer')
+            self.commands = self.create_publisher(AccelStamped, 'ego/acceleration_command', 10)
+            self.create_subscription(Odometry, 'ego/odometry', self.answer, 1)
+
+        def answer(self, state: Odometry) -> None:
+            command = AccelStamped(header=state.header)
+            command.header.frame_id = 'base_link'
+            command.accel.linear.x = float('nan')
+            self.commands.publish(command)
+
+    result = traffic_scene.drive(Dreamer, episodes=1, parameters={'command_timeout': 1.0})
+    assert result.unanswered == 1
+    assert 'not finite' in repr(result)
+
+
 def test_an_unknown_row_is_the_simulator_s_to_refuse(traffic_scene: TrafficScene) -> None:
     with pytest.raises(AssertionError, match="sim: row 'nope': left_turn has no such row"):
         traffic_scene.drive(CONTROLLER, row='nope')

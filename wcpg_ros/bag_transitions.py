@@ -17,6 +17,7 @@ from sim_node.cdr import CdrError
 from sim_node.episode_time import EPISODE_GRID, STEP_NANOSECONDS
 from sim_node.geometry import build_geometry
 from sim_node.observation_batch import observe_batch
+from sim_node.poses import in_scene
 from sim_node.rewards import episode_reward
 from sim_node.scenario import STEP_SECONDS, Scenario
 from sim_node.state import OUTCOMES, RUNNING
@@ -24,7 +25,7 @@ from wcpg_ros import bag_messages
 from wcpg_ros.bag_episodes import RawEpisode
 from wcpg_ros.bag_judge import JudgedState, Sizes, judge
 from wcpg_ros.bag_rules import Rules
-from wcpg_ros.conversions import NANOSECONDS, in_scene
+from wcpg_ros.conversions import NANOSECONDS
 
 UNKNOWN, CUT = 'unknown', 'cut'     # outcomes of episodes whose end nobody can tell, or is not in the bag
 TERMINAL = OUTCOMES[1:]

@@ -63,19 +63,6 @@ def read_vehicles(data: bytes) -> Reading:
     return Reading(stamp, frame, '', names, poses, twists)
 
 
-def in_scene(states: np.ndarray, pose: tuple[float, float, float]) -> np.ndarray:
-    """States in the map as states in the scene, whose origin lies at `pose` (x, y, yaw) in the map."""
-    x, y, yaw = pose
-    if (x, y, yaw) == (0.0, 0.0, 0.0):
-        return states     # to the last bit
-    turned = states.copy()
-    cos, sin = math.cos(yaw), math.sin(yaw)
-    dx, dy = states[:, 0] - x, states[:, 1] - y
-    turned[:, 0], turned[:, 1] = dx * cos + dy * sin, dy * cos - dx * sin
-    turned[:, 2] -= yaw
-    return turned
-
-
 def risk_message(stamp: int, alpha: float, risk: Risk) -> bytes:
     """What the critic thinks of the decision at `stamp` (ns): a labelled std_msgs/Float64MultiArray, in CDR."""
     return cdr.numbers(RISK_FIELDS, [stamp / NANOSECONDS, alpha, risk.mean, risk.std, risk.cvar])

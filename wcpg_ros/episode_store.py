@@ -61,6 +61,9 @@ class Drive:
     watch: bool = False
     changes: tuple[tuple[str, Any], ...] = ()     # to the scene
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'changes', _hashable(self.changes))
+
     def chunks(self) -> list[Drive]:
         """The jobs it is made of."""
         starts = range(self.first, self.first + self.episodes, CHUNK)
@@ -99,6 +102,11 @@ class Drive:
         if self.watch and not isinstance(controller, Model):
             raise SettingsError(f'{self.controller}: has no critic to watch')
         return scenario, controller
+
+
+def _hashable(value: Any) -> Any:
+    """Lists, as YAML gives them, as tuples: a drive is a key."""
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 def run_chunk(chunk: Drive) -> np.ndarray:

@@ -107,7 +107,7 @@ def _start(context: LaunchContext, scenario: str, known: set[str]) -> list[Any]:
              parameters=[params_file, {
                  'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
                  'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
-                 'await_recorder': bool(given('record'))}],
+                 'await_recorder': bool(given('record')), 'scene_pose': pose('scene_pose')}],
              on_exit=_end_with('the simulator')),
         Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
              parameters=[params_file, {

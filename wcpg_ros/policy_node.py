@@ -19,9 +19,10 @@ from sim_node import cdr
 from sim_node.cdr import CdrError
 from sim_node.guards import UNREADABLE, Problem, SoleSource
 from sim_node.parameters import Row, declare, follow
+from sim_node.poses import in_scene
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
 from sim_node.running import run
-from wcpg_ros.conversions import Reading, in_scene, read_odometry, read_vehicles, risk_message
+from wcpg_ros.conversions import Reading, read_odometry, read_vehicles, risk_message
 from wcpg_ros.driver import load_driver
 from wcpg_ros.model_file import ModelError
 from wcpg_ros.safety import Safety, SafetySettings, check_odometry, check_vehicles

@@ -11,11 +11,12 @@ controller answers: the same seed gives the same episode on every machine and at
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class Result:
     """How the episodes of a drive ended, in the order of their seeds."""
 
     episodes: tuple[EpisodeResult, ...]
+    complaints: tuple[str, ...] = field(default=(), compare=False)     # the simulator's, for instance of a NaN
 
     def count(self, outcome: str) -> int:
         """How many episodes ended like this."""
@@ -82,7 +84,7 @@ class Result:
         for outcome, count in Counter(episode.outcome for episode in self.episodes).most_common():
             seeds = [str(episode.seed) for episode in self.episodes if episode.outcome == outcome]
             parts.append(f'{count} {outcome}' + (f' (seeds {", ".join(seeds)})' if outcome != 'success' else ''))
-        return f'<{len(self.episodes)} episodes: {", ".join(parts)}>'
+        return '\n'.join([f'<{len(self.episodes)} episodes: {", ".join(parts)}>', *self.complaints])
 
 
 class TrafficScene:
@@ -99,6 +101,13 @@ class TrafficScene:
         class or another function that makes a node, which then runs in this process. `parameters` are further ones of
         the simulator node, for instance {'traffic.spawn_rate': 0.05}.
         """
+        from sim_node.node_settings import PARAMETERS
+
+        if episodes < 1:
+            raise ValueError(f'episodes = {episodes}: a drive of none shows nothing')
+        unknown = sorted(set(parameters or ()) - {parameter.name for parameter in PARAMETERS})
+        if unknown:
+            raise ValueError(f'the simulator has no parameter {", ".join(unknown)}; docs/interface.md lists them')
         wanted = {'scenario': scenario, 'row': row, 'episodes': episodes, 'seed': seed, 'lockstep': True,
                   'speed_factor': 0.0, 'command_timeout': COMMAND_TIMEOUT, **(parameters or {})}
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +147,8 @@ def _drive(ros: Ros, controller: Controller, parameters: dict[str, Any], patienc
         watch.processes['simulator'] = ros.start_python('-m', 'sim_node', '--ros-args', *options)
         watch.spin_until(lambda: len(watch.results) == parameters['episodes'], 'the end of all episodes')
         watch.dismiss_controller()
-        return Result(tuple(watch.results))
+        said = watch.processes['simulator'].text.splitlines()
+        return Result(tuple(watch.results), tuple(line for line in said if line.startswith(('[WARN]', '[ERROR]'))))
     finally:
         if rclpy.ok(context=context):     # a controller may have ended it
             rclpy.shutdown(context=context, uninstall_handlers=False)
@@ -194,9 +204,13 @@ class _Watch:
 
 
 def _command_line(controller: Sequence[str | Path] | str | Path) -> list[str | Path]:
-    if not isinstance(controller, str | Path):
+    if isinstance(controller, list | tuple) and controller:
+        if shutil.which(controller[0]) is None:
+            raise ValueError(f'controller {controller}: there is no command {str(controller[0])!r}')
         return list(controller)
-    if not str(controller).endswith('.launch.py'):
-        raise ValueError(f'controller {str(controller)!r}: give a command line as a list, the path of a .launch.py, or '
+    if not isinstance(controller, str | Path) or not str(controller).endswith('.launch.py'):
+        raise ValueError(f'controller {controller!r}: give a command line as a list, the path of a .launch.py, or '
                          'a Node class')
+    if not Path(controller).is_file():
+        raise ValueError(f'controller {str(controller)!r}: there is no such file')
     return [ros2_command(), 'launch', controller]
