@@ -131,6 +131,8 @@ def test_what_is_not_there_or_not_supported(ros: Ros) -> None:
     assert ros.run_ros2('run', 'wcpg_ros', 'no_such_program').stderr == 'No executable found\n'
     assert ros.run_ros2('run', 'no_such_package', 'x').stderr == "Package 'no_such_package' not found\n"
     assert ros.run_ros2('pkg', 'prefix', 'no_such_package').stderr == 'Package not found\n'
+    broken = ros.run_ros2('topic', 'pub', '--once', '/x', 'std_msgs/msg/String', '{bad')
+    assert (broken.returncode, broken.stderr.partition(':')[0]) == (1, 'not YAML')
 
 
 def test_a_launched_node_gets_its_name_parameters_and_remappings(ros: Ros, tmp_path: Path) -> None:

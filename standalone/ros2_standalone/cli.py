@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import yaml
+
 NOT_SUPPORTED = 'not supported here, install a ROS 2 distribution'
 
 COMMANDS = {
@@ -62,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> Any:
         return 1
     except (RuntimeError, OSError) as problem:
         return str(problem)
+    except yaml.YAMLError as problem:
+        return f'not YAML: {problem}'
 
 
 def _run(argv: list[str]) -> Any:
