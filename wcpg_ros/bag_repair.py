@@ -13,7 +13,7 @@ from mcap.records import MessageIndex
 from mcap.summary import Summary
 from tqdm import tqdm
 
-from wcpg_ros.bag_files import files_of
+from wcpg_ros.bag_files import files_of, missing_files
 from wcpg_ros.bag_rules import BagError
 from wcpg_ros.bag_storage import BROKEN, RECORD_HEAD, FileReport, Progress, batches, open_database, summary_of
 from wcpg_ros.bag_writer import METADATA_FILE, STORAGES, SUFFIXES, BagFile, Topic, bag_metadata, metadata_text
@@ -30,7 +30,7 @@ def reindex(bag: Path, progress: bool = False) -> list[str]:
     if not files:
         raise BagError(f'{bag}: no {" and no ".join(SUFFIXES.values())} file in it; is this a bag?')
     topics: dict[str, Topic] = {}
-    done: list[str] = []
+    done = [f'{path}: missing; {METADATA_FILE} names it no longer' for path in missing_files(bag)]
     storage = next(name for name, suffix in SUFFIXES.items() if suffix == files[0].suffix)
     with tqdm(total=sum(path.stat().st_size for path in files), unit='B', unit_scale=True, desc='mending',
               disable=not progress, leave=False) as bar:
