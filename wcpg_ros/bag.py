@@ -119,13 +119,15 @@ def export(given: argparse.Namespace) -> int:
     options = options_of(given)
     reader = BagReader(given.bags, options)
     episodes = reader.episodes(progress=sys.stderr.isatty())
-    if given.to == 'npz':
-        count = export_npz(episodes, Path(given.out))
-    else:
-        count = export_minari(episodes, given.out, options.changes)
+    try:
+        if given.to == 'npz':
+            count = export_npz(episodes, Path(given.out))
+        else:
+            count = export_minari(episodes, given.out, options.changes)
+    finally:
+        for problem in reader.summary.problems:
+            print(f'bag: {problem}', file=sys.stderr)
     print(f'{given.out}: {_number(count, "transition")} of {_number(len(reader.summary.episodes), "episode")}')
-    for problem in reader.summary.problems:
-        print(f'bag: {problem}', file=sys.stderr)
     return 1 if reader.summary.problems else 0
 
 

@@ -132,6 +132,9 @@ class BagReader:
                     yield from known(over)
             yield from known(assembler.finish())
             self._add_missing_topics(reports)
+            if reader.off_route and reader.off_route == reader.episodes:
+                raise BagError(f"{files[0].parent}: ego is never on the route of {self._last_scenario}: it is refused "
+                               '(is --scenario or --scene-pose wrong?)')
         except BagError as error:
             summary.problems.append(str(error))
         finally:     # also when nobody wants to read on
