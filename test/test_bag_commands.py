@@ -92,6 +92,22 @@ def test_mistakes_are_named(bags: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize('option', ['--scene-pose nan 0 0', '--scene-pose 0 inf 0', '--scene-pose 0 0 1e300',
+                                    '--vehicle-size nan nan', '--vehicle-size 4.6 -1.9', '--vehicle-size inf 2',
+                                    '--vehicle-size 4.6 0', '--tolerance nan', '--tolerance -1', '--tolerance 1e300'])
+def test_numbers_that_are_none_are_refused(bags: Path, tmp_path: Path, option: str,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [str(bags), *option.split(), '--scenario', 'left_turn']
+    out = ['--out', str(tmp_path / 'out')]
+    for command in (lambda: bag.main(['inspect', *arguments]),
+                    lambda: bag.main(['export', *arguments, '--to', 'npz', *out]),
+                    lambda: train_main(['--from-bag', *arguments, '--config', str(ROOT / 'config' / 'offline.yaml'),
+                                        *out])):
+        assert command() == 2
+        assert f': {option.split()[0]}: expected ' in capsys.readouterr().err
+        assert not (tmp_path / 'out').exists()
+
+
 def test_export_to_npz(bags: Path, tmp_path: Path) -> None:
     assert bag.main(['export', str(bags), '--to', 'npz', '--out', str(tmp_path / 'x.npz'), '--set',
                      'layout.time=true']) == 0
