@@ -27,6 +27,7 @@ from wcpg_ros.bag_rules import BagError, add_rules_arguments, rules_of
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.json_text import json_text
+from wcpg_ros.places import make_writable
 
 
 def summary_mapping(summary: Summary) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def inspect(given: argparse.Namespace) -> int:
 
 def _plotter(path: Path) -> Callable[[Summary, Path], None]:
     """What draws; what is wrong with the place is said before all is read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_writable(path.parent)
     try:
         from wcpg_ros.bag_plot import plot
     except ModuleNotFoundError as missing:
