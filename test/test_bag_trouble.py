@@ -115,7 +115,7 @@ def test_a_mistake_leaves_no_bag_behind(tmp_path: Path, capsys: pytest.CaptureFi
     out = tmp_path / 'bag'
     model = str(ROOT / 'models' / 'left_turn.safetensors')
     for arguments, says in (([*DRIVE, '--episodes', '0'], 'expected at least 1'),
-                            (['--scenario', 'left_turn', '--controller', model, '--alpha', '5'], 'dial of this policy')):
+                            (['--scenario', 'left_turn', '--controller', model, '--alpha', '5'], 'dial of this')):
         assert record.main([*arguments, '--out', str(out)]) == 2
         assert says in capsys.readouterr().err
         assert not out.exists()
