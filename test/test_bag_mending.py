@@ -65,6 +65,16 @@ def test_a_database_without_its_end_is_read_as_far_as_it_goes(tmp_path: Path, ep
     assert topic['topic_metadata']['offered_qos_profiles'][0]['depth'] == DEPTH
 
 
+def test_a_row_that_is_no_message_is_passed_over(tmp_path: Path) -> None:
+    file = make_bag(tmp_path / 'bag', storage='sqlite3') / 'bag_0.db3'
+    whole = messages(tmp_path / 'bag')
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.execute('UPDATE messages SET topic_id = 99 WHERE id = 5')
+    assert read(tmp_path / 'bag')[1].summary.problems == [
+        f'{file}: damaged behind message 4 (a row that is no message); what follows is read as far as it can be']
+    assert messages(tmp_path / 'bag') == whole[:4] + whole[5:]
+
+
 def test_a_database_in_which_nothing_is_found_is_named_and_left_alone(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = make_bag(tmp_path / 'bag', storage='sqlite3') / 'bag_0.db3'

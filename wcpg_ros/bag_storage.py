@@ -259,7 +259,8 @@ class Sqlite3Reader:
                 named = [(topics[row[1]], row[2], row[3]) for row in some]
             except (sqlite3.DatabaseError, KeyError, TypeError) as error:
                 if rows == 1 and not leap:
-                    report.problems.append(f'{self._path}: damaged behind message {last} ({error}); what follows is '
+                    reason = error if isinstance(error, sqlite3.DatabaseError) else 'a row that is no message'
+                    report.problems.append(f'{self._path}: damaged behind message {last} ({reason}); what follows is '
                                            'read as far as it can be')
                 rows, leap = (rows // 10, 0) if rows > 1 else (1, 2 * leap or 1)
                 continue
