@@ -133,7 +133,7 @@ def export(given: argparse.Namespace) -> int:
 
 
 def mend(given: argparse.Namespace) -> int:
-    """Finish a bag whose recorder was killed, for tools that ask for that."""
+    """Finish or mend a bag, for tools that ask for a whole one."""
     print(*reindex(given.bag, progress=sys.stderr.isatty()), sep='\n')
     return 0
 
@@ -158,7 +158,7 @@ def main(args: Sequence[str] | None = None) -> int:
     giving.add_argument('--to', choices=('minari', 'npz'), required=True)
     giving.add_argument('--out', required=True, help='the file, or the name of the Minari dataset')
     giving.set_defaults(run=export)
-    mending = commands.add_parser('reindex', help='finish a bag whose recorder was killed')
+    mending = commands.add_parser('reindex', help='finish a bag whose recorder was killed, or mend a damaged one')
     mending.add_argument('bag', type=Path, metavar='BAG')
     mending.set_defaults(run=mend)
     given = parser.parse_args(args)
