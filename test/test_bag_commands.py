@@ -92,6 +92,22 @@ def test_mistakes_are_named(bags: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize('option', ['--scene-pose nan 0 0', '--scene-pose 0 inf 0', '--scene-pose 0 0 1e300',
+                                    '--vehicle-size nan nan', '--vehicle-size 4.6 -1.9', '--vehicle-size inf 2',
+                                    '--vehicle-size 4.6 0', '--tolerance nan', '--tolerance -1', '--tolerance 1e300'])
+def test_numbers_that_are_none_are_refused(bags: Path, tmp_path: Path, option: str,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [str(bags), *option.split(), '--scenario', 'left_turn']
+    out = ['--out', str(tmp_path / 'out')]
+    for command in (lambda: bag.main(['inspect', *arguments]),
+                    lambda: bag.main(['export', *arguments, '--to', 'npz', *out]),
+                    lambda: train_main(['--from-bag', *arguments, '--config', str(ROOT / 'config' / 'offline.yaml'),
+                                        *out])):
+        assert command() == 2
+        assert f': {option.split()[0]}: expected ' in capsys.readouterr().err
+        assert not (tmp_path / 'out').exists()
+
+
 def test_export_to_npz(bags: Path, tmp_path: Path) -> None:
     assert bag.main(['export', str(bags), '--to', 'npz', '--out', str(tmp_path / 'x.npz'), '--set',
                      'layout.time=true']) == 0
@@ -105,6 +121,18 @@ def test_export_to_npz(bags: Path, tmp_path: Path) -> None:
         assert file['rewards'].sum() == pytest.approx(sum(e.rows['reward'][-1] for e in expected))
         info = json.loads(str(file['info']))
     assert [each['seed'] for each in info] == [*range(5_000_000, 5_000_004), *range(6_000_000, 6_000_004)]
+
+
+def test_an_archive_is_new_and_of_one_scene(bags: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_bag(tmp_path / 'merge', 'merge', episodes=1)
+    command = ['--to', 'npz', '--out', str(tmp_path / 'x.npz')]
+    assert bag.main(['export', str(bags), str(tmp_path / 'merge'), *command]) == 2
+    assert 'left_turn, merge: an archive is of one scene' in capsys.readouterr().err
+    assert not (tmp_path / 'x.npz').exists()
+    (tmp_path / 'x.npz').write_bytes(b'somebody needs this')
+    assert bag.main(['export', str(bags), *command]) == 2
+    assert 'x.npz: exists already; choose another name, or remove it' in capsys.readouterr().err
+    assert (tmp_path / 'x.npz').read_bytes() == b'somebody needs this'
 
 
 def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -133,6 +161,9 @@ def test_export_to_minari(bags: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     np.testing.assert_allclose(paid, episodes[0].rewards, rtol=2e-7)
     assert bag.main(['export', str(bags), '--to', 'minari', '--out', 'wcpg/test-v0']) == 2
     assert 'exists already; choose another name' in capsys.readouterr().err
+    for name in ('badname', 'bad name-v0', 'x/y-v'):
+        assert bag.main(['export', str(bags), '--to', 'minari', '--out', name]) == 2
+        assert f'{name!r}: expected the name of a Minari dataset, NAME-v0' in capsys.readouterr().err
 
 
 def test_n_step_rewards_by_hand(bags: Path) -> None:

@@ -18,6 +18,7 @@ from rosbags.rosbag2 import Reader
 
 from wcpg_ros import bag
 from wcpg_ros.bag_messages import header_stamp
+from wcpg_ros.bag_repair import reindex
 from wcpg_ros.bag_rules import BagError, Rules
 from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, RISK, TYPES, VEHICLES
@@ -134,6 +135,23 @@ def test_a_split_bag_and_a_directory_of_many(whole: Path, tmp_path: Path) -> Non
     (tmp_path / 'many' / 'back').symlink_to(tmp_path / 'many')
     episodes, reader = read(tmp_path / 'many')
     assert (reader.summary.bags, len(episodes)) == (2, 6)
+
+
+def test_a_split_bag_without_one_of_its_files_is_named(whole: Path, tmp_path: Path) -> None:
+    everything, bag_path = messages(whole), tmp_path / 'bag'
+    bag_path.mkdir()
+    for index in range(3):
+        third = everything[index * len(everything) // 3:(index + 1) * len(everything) // 3]
+        (write_bag(tmp_path / f'part{index}', third) / f'part{index}_0.mcap').rename(bag_path / f'bag_{index}.mcap')
+    assert len(reindex(bag_path)) == 1
+    assert read(bag_path)[1].summary.problems == []
+    (bag_path / 'bag_1.mcap').unlink()
+    missing = f'{bag_path / "bag_1.mcap"}: missing, although metadata.yaml names it; the rest is read'
+    assert read(bag_path)[1].summary.problems == [missing]
+    assert read(bag_path / 'bag_0.mcap')[1].summary.problems == []     # the others are not asked for
+    assert bag.main(['inspect', str(bag_path)]) == 1
+    assert reindex(bag_path)[0] == f'{bag_path / "bag_1.mcap"}: missing; metadata.yaml names it no longer'
+    assert read(bag_path)[1].summary.problems == []
 
 
 def test_places_without_a_bag_are_named(tmp_path: Path) -> None:

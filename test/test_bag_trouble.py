@@ -100,10 +100,14 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.C
     inside = str(tmp_path / 'file' / 'inside')
     for command, arguments in ((record.main, [*DRIVE, '--episodes', '1', '--out', inside]),
                                (bag.main, ['export', str(tmp_path / 'bag'), '--to', 'npz', '--out', inside]),
-                               (bag.main, ['inspect', str(tmp_path / 'bag'), '--plot', f'{inside}.png'])):
+                               (bag.main, ['inspect', str(tmp_path / 'bag'), '--plot', f'{inside}.png']),
+                               (train_main, ['--from-bag', str(tmp_path / 'bag'), '--config',
+                                             str(ROOT / 'config' / 'offline.yaml'), '--out', inside])):
         assert command(arguments) == 2
         said = capsys.readouterr()
         assert str(tmp_path / 'file') in said.err
+        assert 'cannot be written to' in said.err
+        assert 'choose another place' in said.err
         assert (said.out, said.err.count('\n')) == ('', 1)     # one line, before anything is read
 
 
@@ -111,7 +115,7 @@ def test_a_mistake_leaves_no_bag_behind(tmp_path: Path, capsys: pytest.CaptureFi
     out = tmp_path / 'bag'
     model = str(ROOT / 'models' / 'left_turn.safetensors')
     for arguments, says in (([*DRIVE, '--episodes', '0'], 'expected at least 1'),
-                            (['--scenario', 'left_turn', '--controller', model, '--alpha', '5'], 'trained for')):
+                            (['--scenario', 'left_turn', '--controller', model, '--alpha', '5'], 'dial of this')):
         assert record.main([*arguments, '--out', str(out)]) == 2
         assert says in capsys.readouterr().err
         assert not out.exists()

@@ -125,6 +125,14 @@ def test_mistakes_are_named(ros: Ros, tmp_path: Path) -> None:
     missing = ros.run_ros2('bag', 'info', tmp_path / 'nothing')
     assert missing.returncode == 2
     assert f"Bag path '{tmp_path / 'nothing'}' does not exist!" in missing.stderr
+    rate = ros.run_ros2('bag', 'play', tmp_path, '-r', '0')
+    assert '0 is not in the valid range (> 0.0)\n' in rate.stderr
+    storage = ros.run_ros2('bag', 'record', '-a', '-s', 'foo')
+    assert "invalid choice: 'foo'" in storage.stderr
+    for mistake in (missing, rate, storage):
+        assert 'not supported here' not in mistake.stderr
+    unsupported = ros.run_ros2('bag', 'record', '-a', '--max-bag-size', '1000')
+    assert 'not supported here' in unsupported.stderr
     (tmp_path / 'half_0.mcap').write_bytes(b'\x89MCAP0\r\n')
     half = ros.run_ros2('bag', 'info', tmp_path / 'half_0.mcap')
     assert half.returncode == 1

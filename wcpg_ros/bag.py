@@ -27,6 +27,7 @@ from wcpg_ros.bag_rules import BagError, add_rules_arguments, rules_of
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.json_text import json_text
+from wcpg_ros.places import make_writable
 
 
 def summary_mapping(summary: Summary) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def inspect(given: argparse.Namespace) -> int:
 
 def _plotter(path: Path) -> Callable[[Summary, Path], None]:
     """What draws; what is wrong with the place is said before all is read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_writable(path.parent)
     try:
         from wcpg_ros.bag_plot import plot
     except ModuleNotFoundError as missing:
@@ -119,18 +120,20 @@ def export(given: argparse.Namespace) -> int:
     options = options_of(given)
     reader = BagReader(given.bags, options)
     episodes = reader.episodes(progress=sys.stderr.isatty())
-    if given.to == 'npz':
-        count = export_npz(episodes, Path(given.out))
-    else:
-        count = export_minari(episodes, given.out, options.changes)
+    try:
+        if given.to == 'npz':
+            count = export_npz(episodes, Path(given.out))
+        else:
+            count = export_minari(episodes, given.out, options.changes)
+    finally:
+        for problem in reader.summary.problems:
+            print(f'bag: {problem}', file=sys.stderr)
     print(f'{given.out}: {_number(count, "transition")} of {_number(len(reader.summary.episodes), "episode")}')
-    for problem in reader.summary.problems:
-        print(f'bag: {problem}', file=sys.stderr)
     return 1 if reader.summary.problems else 0
 
 
 def mend(given: argparse.Namespace) -> int:
-    """Finish a bag whose recorder was killed, for tools that ask for that."""
+    """Finish or mend a bag, for tools that ask for a whole one."""
     print(*reindex(given.bag, progress=sys.stderr.isatty()), sep='\n')
     return 0
 
@@ -155,7 +158,7 @@ def main(args: Sequence[str] | None = None) -> int:
     giving.add_argument('--to', choices=('minari', 'npz'), required=True)
     giving.add_argument('--out', required=True, help='the file, or the name of the Minari dataset')
     giving.set_defaults(run=export)
-    mending = commands.add_parser('reindex', help='finish a bag whose recorder was killed')
+    mending = commands.add_parser('reindex', help='finish a bag whose recorder was killed, or mend a damaged one')
     mending.add_argument('bag', type=Path, metavar='BAG')
     mending.set_defaults(run=mend)
     given = parser.parse_args(args)

@@ -13,6 +13,7 @@ import numpy as np
 from sim_node.scenario import load_scenario
 from wcpg_ros.bag_rules import BagError
 from wcpg_ros.bag_transitions import RecordedEpisode, Transitions
+from wcpg_ros.places import make_writable
 
 
 def export_npz(episodes: Iterable[RecordedEpisode], path: Path) -> int:
@@ -21,13 +22,15 @@ def export_npz(episodes: Iterable[RecordedEpisode], path: Path) -> int:
     observations, actions, rewards, next_observations, terminations, truncations, steps (of 0.1 s), alphas (NaN: not
     recorded), episodes (their number), and `info`, a JSON text with scenario, seeds and outcomes by episode.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)     # what is wrong with the place is said before all is read
-    if path.is_dir():
-        raise BagError(f'{path}: a directory; name a file')
+    if path.exists():
+        raise BagError(f'{path}: exists already; choose another name, or remove it')
+    make_writable(path.parent)
     parts: list[Transitions] = []
     numbers: list[np.ndarray] = []
     info: list[dict[str, Any]] = []
     for number, episode in enumerate(episodes):
+        if info and episode.scenario != info[0]['scenario']:
+            raise BagError(f'{info[0]["scenario"]}, {episode.scenario}: an archive is of one scene; make one for each')
         parts.append(episode.transitions)
         numbers.append(np.full(len(episode.transitions), number))
         info.append({'scenario': episode.scenario, 'row': episode.row, 'seed': episode.seed,
@@ -57,11 +60,17 @@ def export_minari(episodes: Iterable[RecordedEpisode], name: str, changes: Mappi
         import h5py  # noqa: F401  what Minari writes with; it asks for it only then
         import minari
         from minari.data_collector import EpisodeBuffer
+        from minari.dataset.minari_dataset import parse_dataset_id
         from minari.storage.datasets_root_dir import get_dataset_path
 
         from sim_node.envs import ENVIRONMENTS
     except ImportError as missing:
         raise BagError(f"{missing}; it comes with: pip install 'wcpg_ros[minari]'") from None
+    try:
+        parse_dataset_id(name)
+    except (ValueError, TypeError):     # the second where the version is missing
+        raise BagError(f'{name!r}: expected the name of a Minari dataset, NAME-v0, for instance left_turn/mixed-v0'
+                       ) from None
     if get_dataset_path(name).exists():
         raise BagError(f'{get_dataset_path(name)}: exists already; choose another name, or remove it')
     buffers: list[Any] = []

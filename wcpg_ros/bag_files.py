@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 from wcpg_ros.bag_rules import BagError
 from wcpg_ros.bag_storage import FileReport, Progress, RawMessage, Wanted, batches
 from wcpg_ros.bag_writer import METADATA_FILE, SUFFIXES
@@ -42,6 +44,16 @@ def files_of(bag: Path) -> list[Path]:
 
     return sorted((file for file in bag.iterdir()
                    if file.suffix in SUFFIXES.values() and not file.name.startswith('.')), key=place)
+
+
+def missing_files(bag: Path) -> list[Path]:
+    """The files that a bag's metadata.yaml names and that are not there; what it says otherwise is not needed."""
+    try:
+        told = yaml.safe_load((bag / METADATA_FILE).read_text())['rosbag2_bagfile_information']['relative_file_paths']
+        named = [bag / Path(name).name for name in told]     # early versions name the directory too
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+        return []
+    return [path for path in named if not path.exists()]
 
 
 def _bags_in(path: Path) -> list[list[Path]]:

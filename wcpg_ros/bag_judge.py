@@ -11,12 +11,14 @@ import numpy as np
 from sim_node.episode_time import STEP_NANOSECONDS
 from sim_node.geometry import build_geometry
 from sim_node.markers import EGO_NAMESPACE, VEHICLES_NAMESPACE, marker_id
-from sim_node.roads import project
+from sim_node.roads import project, wrap
 from sim_node.scenario import Scenario
 from sim_node.state import COLLISION, RUNNING, SUCCESS, TIMEOUT
 from sim_node.vehicles import overlap
 
 Size = tuple[float, float]     # length and width, m
+
+_ALONG = math.pi / 4           # rad between ego's heading and its route's at most
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,17 @@ class JudgedState:
     ego: tuple[float, float, float, float]
     names: list[str]
     others: np.ndarray
+
+
+def follows_route(scenario: Scenario, ego: Iterable[tuple[float, float, float, float]]) -> bool:
+    """Whether at least half of ego's states lie within a lane's width of the scene's route and point along it."""
+    geometry, width = build_geometry(scenario), max(road.lane_width for road in scenario.roads)
+    near = []
+    for x, y, heading, _ in ego:
+        _, _, lateral, tangent = project(geometry.segments, geometry.ego_first, geometry.ego_last, geometry.ego_first,
+                                         x, y)
+        near.append(abs(lateral) <= width and abs(wrap(heading - tangent)) <= _ALONG)
+    return 2 * sum(near) >= len(near)
 
 
 def judge(scenario: Scenario, start: int, states: Iterable[JudgedState], sizes: Sizes) -> tuple[int, int]:

@@ -21,12 +21,12 @@ from sim_node.episode_time import STEP_NANOSECONDS
 from sim_node.scenario import Scenario, load_scenario, scenario_names
 from sim_node.settings import SettingsError
 from wcpg_ros.bag_episodes import Assembler, RawEpisode
-from wcpg_ros.bag_files import find_bags, read_file
+from wcpg_ros.bag_files import files_of, find_bags, missing_files, read_file
 from wcpg_ros.bag_rules import BagError, Rules
 from wcpg_ros.bag_storage import FileReport, RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, TYPES, VEHICLES
 from wcpg_ros.bag_transitions import UNKNOWN, EpisodeReader, RecordedEpisode
-from wcpg_ros.bag_writer import Topic
+from wcpg_ros.bag_writer import METADATA_FILE, Topic
 
 NEEDED = (EGO, VEHICLES, COMMAND)
 USED = (*NEEDED, MARKERS, RISK, EPISODE)
@@ -131,11 +131,15 @@ class BagReader:
                 if over := assembler.take(self._roles[message.topic], message):
                     yield from known(over)
             yield from known(assembler.finish())
-            self._add_missing(reports)
+            self._add_missing_topics(reports)
+            if reader.off_route and reader.off_route == reader.episodes:
+                raise BagError(f"{files[0].parent}: ego is never on the route of {self._last_scenario}: it is refused "
+                               '(is --scenario or --scene-pose wrong?)')
         except BagError as error:
             summary.problems.append(str(error))
         finally:     # also when nobody wants to read on
             self._sum_up(reports)
+            self._add_missing_files(files)
 
     def _messages(self, reports: list[FileReport], bar: Any) -> Iterator[RawMessage]:
         for report in reports:
@@ -147,7 +151,7 @@ class BagReader:
                 return role is not None
             yield from read_file(report.path, wanted, report, bar.update)
 
-    def _add_missing(self, reports: list[FileReport]) -> None:
+    def _add_missing_topics(self, reports: list[FileReport]) -> None:
         bag, present = reports[0].path.parent, {name for report in reports for name in report.topics}
         if not present:
             if not any(report.problems for report in reports):
@@ -159,6 +163,12 @@ class BagReader:
                 self.summary.problems.append(
                     f'{bag}: no {actual} in it; there is {", ".join(sorted(present))}. Is it one of '
                     f'them? --map {name}=NAME')
+
+    def _add_missing_files(self, files: list[Path]) -> None:
+        bag = files[0].parent
+        if files == files_of(bag):     # not only some of them were asked for
+            self.summary.problems += [f'{path}: missing, although {METADATA_FILE} names it; the rest is read'
+                                      for path in missing_files(bag)]
 
     def _sum_up(self, reports: list[FileReport]) -> None:
         summary = self.summary

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, field
 
-from sim_node.settings import SettingsError
+from sim_node.settings import SettingsError, check
+
+SMALLEST, LARGEST = 0.1, 100.0     # m, of a vehicle
+FARTHEST = 1e8                     # m, of a scene from its map's origin: further than around the Earth
+LONGEST_TOLERANCE = 5.0            # s; what is further apart is another episode
 
 
 class BagError(ValueError):
@@ -43,9 +47,11 @@ def rules_of(given: argparse.Namespace) -> Rules:
         if not equals:
             raise SettingsError(f'--map {pair!r}: expected OURS=THEIRS, for instance /vehicles=/traffic')
         names[ours] = theirs
-    if given.vehicle_size and min(given.vehicle_size) <= 0.0:
-        raise SettingsError(f'--vehicle-size: expected lengths in m, got {given.vehicle_size}')
-    if given.tolerance < 0.0:
-        raise SettingsError(f'--tolerance: expected seconds, got {given.tolerance:g}')
+    for option, numbers, low, high, unit in (
+            ('--vehicle-size', given.vehicle_size or (), SMALLEST, LARGEST, 'm'),
+            ('--scene-pose', given.scene_pose, -FARTHEST, FARTHEST, 'm and rad'),
+            ('--tolerance', [given.tolerance], 0.0, LONGEST_TOLERANCE, 's')):
+        for number in numbers:
+            check(low <= number <= high, option, f'expected {low:g} to {high:g} {unit}, got {number:g}')
     size = tuple(given.vehicle_size) if given.vehicle_size else None
     return Rules(size, tuple(given.scene_pose), given.tolerance, names)

@@ -5,6 +5,7 @@ What cannot be read is reported with its place; everything before and behind it 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sqlite3
@@ -28,7 +29,7 @@ from mcap.writer import MCAP0_MAGIC
 from wcpg_ros.bag_rules import BagError
 from wcpg_ros.bag_writer import METADATA_FILE, SUFFIXES, Topic
 
-_RECORD = struct.Struct('<BQ')       # opcode, length
+RECORD_HEAD = struct.Struct('<BQ')   # opcode, length
 _MESSAGE = struct.Struct('<HIQQ')    # channel, sequence, log time, publish time
 _RECORDS = {*range(Opcode.HEADER, Opcode.DATA_END), *range(0x80, 0x100)}     # from 0x80 on they are anybody's own
 _LAST_RECORDS = {int(Opcode.DATA_END): 4, int(Opcode.FOOTER): 20}            # behind the data, with their lengths
@@ -113,14 +114,14 @@ class McapReader:
                     report.problems.append(f'{path}: damaged at offset {offset} ({error}); what follows is read')
                 else:
                     yield messages
-                progress(_RECORD.size + len(content))
+                progress(RECORD_HEAD.size + len(content))
 
     def _next(self, stream: BinaryIO) -> tuple[int, int, bytes] | None:
         """Where the next record begins, its opcode and its content; over damage to the next chunk that is known."""
         offset, size = stream.tell(), os.fstat(stream.fileno()).st_size
-        head = stream.read(_RECORD.size)
-        opcode, length = _RECORD.unpack(head) if len(head) == _RECORD.size else (0, size)
-        reaches_beyond = offset + _RECORD.size + length > size
+        head = stream.read(RECORD_HEAD.size)
+        opcode, length = RECORD_HEAD.unpack(head) if len(head) == RECORD_HEAD.size else (0, size)
+        reaches_beyond = offset + RECORD_HEAD.size + length > size
         if length == _LAST_RECORDS.get(opcode):
             return None
         if opcode in _RECORDS and not reaches_beyond:
@@ -196,8 +197,8 @@ def _records(content: bytes) -> Iterator[tuple[int, int, int]]:
     """Opcode, start and end of the records in a chunk."""
     start = 0
     while start < len(content):
-        kind, length = _RECORD.unpack_from(content, start)
-        start += _RECORD.size
+        kind, length = RECORD_HEAD.unpack_from(content, start)
+        start += RECORD_HEAD.size
         if start + length > len(content):
             raise ValueError('a record reaches beyond its chunk')
         yield kind, start, start + length
@@ -232,6 +233,8 @@ class Sqlite3Reader:
         """The messages, a list for every thousand or so."""
         report = self._report
         report.unfinished = not self._path.with_name(METADATA_FILE).is_file()
+        if not self._path.stat().st_size:
+            return     # its writer was killed at once
         try:
             database = open_database(self._path)
             try:
@@ -243,8 +246,7 @@ class Sqlite3Reader:
 
     def _rows(self, database: sqlite3.Connection, progress: Progress) -> Iterator[list[RawMessage]]:
         report = self._report
-        topics = {number: report.topics.setdefault(name, Topic(name, kind))
-                  for number, name, kind in database.execute('SELECT id, name, type FROM topics')}
+        topics = {number: report.topics.setdefault(topic.name, topic) for number, topic in _topics(database)}
         wanted = [number for number, topic in topics.items() if self._wanted(topic)]
         query = (f'SELECT id, topic_id, timestamp, CASE WHEN topic_id IN ({",".join(map(str, wanted))}) THEN data END, '
                  'length(data) FROM messages WHERE id > ? ORDER BY id LIMIT ?')
@@ -257,7 +259,8 @@ class Sqlite3Reader:
                 named = [(topics[row[1]], row[2], row[3]) for row in some]
             except (sqlite3.DatabaseError, KeyError, TypeError) as error:
                 if rows == 1 and not leap:
-                    report.problems.append(f'{self._path}: damaged behind message {last} ({error}); what follows is '
+                    reason = error if isinstance(error, sqlite3.DatabaseError) else 'a row that is no message'
+                    report.problems.append(f'{self._path}: damaged behind message {last} ({reason}); what follows is '
                                            'read as far as it can be')
                 rows, leap = (rows // 10, 0) if rows > 1 else (1, 2 * leap or 1)
                 continue
@@ -266,6 +269,9 @@ class Sqlite3Reader:
             yield [RawMessage(log_time, topic.name, data) for topic, log_time, data in named if data is not None]
             last, rows, leap = some[-1][0] if some else highest, min(10 * rows, _ROWS), 0
             progress(size)
+        if report.problems and report.start is None:
+            report.problems = [f'{self._path}: damaged, SQLite finds no message in it; the tool sqlite3 may save some '
+                               '(.recover)']
 
     def _highest(self, database: sqlite3.Connection) -> int:
         """No message has a higher number."""
@@ -275,7 +281,22 @@ class Sqlite3Reader:
             return self._path.stat().st_size     # a message takes more than a byte
 
 
+def _topics(database: sqlite3.Connection) -> Iterator[tuple[int, Topic]]:
+    """The numbers of topics, and what is said of them; bags of before Iron say less."""
+    definitions: dict[str, str] = {}
+    with contextlib.suppress(sqlite3.DatabaseError):     # no such table, or damaged
+        definitions = dict(database.execute('SELECT topic_type, encoded_message_definition FROM message_definitions'))
+    columns = [row[1] for row in database.execute('PRAGMA table_info(topics)')]
+    qos_text, type_hash = (column if column in columns else "''"
+                           for column in ('offered_qos_profiles', 'type_description_hash'))
+    for number, name, kind, text, hashed in database.execute(
+            f'SELECT id, name, type, {qos_text}, {type_hash} FROM topics'):
+        yield number, Topic(name, kind, definitions.get(kind) or '', hashed or '', qos_of(text))
+
+
 def open_database(path: Path) -> sqlite3.Connection:
     """A bag's sqlite3 file, to read. One whose recorder was killed must first be set back to its last whole second."""
     interrupted = path.with_name(f'{path.name}-journal').exists()
-    return sqlite3.connect(f'{path.resolve().as_uri()}?mode={"rw" if interrupted else "ro"}', uri=True)
+    database = sqlite3.connect(f'{path.resolve().as_uri()}?mode={"rw" if interrupted else "ro"}', uri=True)
+    database.execute('PRAGMA writable_schema=ON')     # or SQLite refuses a file that is shorter than it should be
+    return database

@@ -7,6 +7,7 @@ with the next decision's stamp, or the one that ended the episode.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,13 +24,14 @@ from sim_node.scenario import STEP_SECONDS, Scenario
 from sim_node.state import OUTCOMES, RUNNING
 from wcpg_ros import bag_messages
 from wcpg_ros.bag_episodes import RawEpisode
-from wcpg_ros.bag_judge import JudgedState, Sizes, judge
+from wcpg_ros.bag_judge import JudgedState, Sizes, follows_route, judge
 from wcpg_ros.bag_rules import Rules
 from wcpg_ros.conversions import NANOSECONDS
 
 UNKNOWN, CUT = 'unknown', 'cut'     # outcomes of episodes whose end nobody can tell, or is not in the bag
 TERMINAL = OUTCOMES[1:]
 _RISK_STAMP_ERROR = 1000     # ns
+_ROUTE_STATES = 10           # of an episode, by which it is seen whether ego follows the route
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,13 @@ class EpisodeReader:
     counts: Counter[str]
     results_expected: bool = True     # whether the bag has the topic that says how episodes end
     sizes: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
+    episodes: int = 0
+    off_route: int = 0                # of them
 
     def read(self, raw: RawEpisode, scenario: Scenario) -> RecordedEpisode:
         """All that can be told of an episode."""
         states = self._join(raw)
-        course = self._course(raw, scenario, states)
+        course = self._course(raw, scenario, states) if self._follows_route(raw, scenario) else None
         rows, gaps = ([], 0) if course is None else self._decisions(raw, scenario, course, states)
         course = course or _Course(raw.first, raw.last, UNKNOWN)
         self.counts['lost decisions'] += gaps
@@ -95,6 +99,19 @@ class EpisodeReader:
         return RecordedEpisode(
             scenario.name, result.row if result else scenario.row, result.seed if result else None, course.outcome,
             course.reward, course.start, course.end, gaps, self._transitions(rows, scenario, course, raw))
+
+    def _follows_route(self, raw: RawEpisode, scenario: Scenario) -> bool:
+        self.episodes += 1
+        stamps = sorted(raw.ego)
+        states = []
+        for stamp in stamps[::max(len(stamps) // _ROUTE_STATES, 1)]:
+            with contextlib.suppress(CdrError):     # counted where it is needed
+                states.append(bag_messages.ego_state(raw.ego[stamp]))
+        if not states or follows_route(scenario, in_scene(np.array(states), self.rules.scene_pose).tolist()):
+            return True
+        self.off_route += 1
+        self.counts["episodes off the scene's route (is --scenario or --scene-pose wrong?)"] += 1
+        return False
 
     def _join(self, raw: RawEpisode) -> dict[int, int]:
         """The stamps of ego's states, each with the stamp of the others' state that belongs to it."""

@@ -20,6 +20,8 @@ from typing import Any
 import yaml
 from mcap.writer import CompressionType, Writer
 
+from wcpg_ros.places import make_writable
+
 FLUSH_SECONDS = 1.0
 METADATA_FILE = 'metadata.yaml'
 METADATA_VERSION = 9            # of rosbag2 in Jazzy
@@ -243,7 +245,7 @@ class BagWriter:
         self.path = Path(path)
         if self.path.exists():
             raise FileExistsError(f"{self.path}: exists already; choose another place for the bag, or remove it")
-        self.path.mkdir(parents=True)
+        make_writable(self.path)
         self._storage_name = storage
         self._file = BagFile(f'{self.path.resolve().name}_0{SUFFIXES[storage]}')
         self._storage = STORAGES[storage](self.path / self._file.path)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sim_node.settings import SettingsError, from_mapping
 from wcpg_ros.bag_rules import Rules
 from wcpg_ros.model_file import write_atomically
+from wcpg_ros.places import make_writable
 from wcpg_ros.settings import Recipe, to_mapping
 
 Config = TypeVar('Config')
@@ -64,7 +65,7 @@ class RunDirectory:
         run = cls(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f'{path}: exists already; continue it with --resume {path}, or choose another --out')
-        path.mkdir(parents=True, exist_ok=True)
+        make_writable(path)
         write_atomically(run.config_file, yaml.safe_dump(to_mapping(config), sort_keys=False).encode())
         return run
 

@@ -42,10 +42,12 @@ def main(args: list[str] | None = None) -> int:
                         help='change a setting of the recipe, for instance learning.gamma=0.98')
     parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
     parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
-    parser.add_argument('--episodes', type=int, help='length of the run (default 5000)')
+    parser.add_argument('--episodes', type=int,
+                        help='length of the run (default 5000); up to world.scenes - 1 more where several end at once')
     parser.add_argument('--decisions', type=int, help='length of the run in decisions instead')
     parser.add_argument('--from-bag', type=Path, nargs='+', metavar='BAG', help='learn from recorded drives')
-    parser.add_argument('--then-sim', type=int, metavar='EPISODES', help='after the bags, go on in the simulator')
+    parser.add_argument('--then-sim', type=int, metavar='EPISODES',
+                        help='after the bags, go on in the simulator, so long as --episodes would')
     parser.add_argument('--out', type=Path, help='directory to make')
     parser.add_argument('--resume', type=Path, metavar='DIRECTORY', help='continue the run, or the runs, in there')
     add_rules_arguments(parser)

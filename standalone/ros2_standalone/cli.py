@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import yaml
 
 NOT_SUPPORTED = 'not supported here, install a ROS 2 distribution'
+CALL = 'Call `'     # begins what stands for the name of a command in messages
 
 COMMANDS = {
     'bag': 'Various rosbag related sub-commands',
@@ -38,7 +39,7 @@ class Parser(argparse.ArgumentParser):
     """Says of what it does not know that a distribution may."""
 
     def error(self, message: str) -> NoReturn:
-        if message.startswith(('unrecognized arguments', 'argument')) and 'expected' not in message:
+        if message.startswith(('unrecognized arguments', f'argument {CALL}')):     # options, and commands
             message = f'{message} ({NOT_SUPPORTED})'
         super().error(message)
 
@@ -46,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> None:
     """Give a command its verbs; each is its help, what adds its arguments, and what it does."""
     group = parser.add_subparsers(title='Commands',
-                                  metavar=f'Call `{parser.prog} <command> -h` for more detailed usage.')
+                                  metavar=f'{CALL}{parser.prog} <command> -h` for more detailed usage.')
     parser.set_defaults(main=lambda args: parser.print_help())
     for name, (text, add_arguments, main) in verbs.items():
         verb = group.add_parser(name, help=text, description=text)
@@ -73,7 +74,7 @@ def _run(argv: list[str]) -> Any:
     parser = Parser(prog='ros2', description='ros2 is an extensible command-line tool for ROS 2.')
     parser.add_argument('--use-python-default-buffering', action='store_true',
                         help='Do not force line buffering in stdout')
-    commands = parser.add_subparsers(title='Commands', metavar='Call `ros2 <command> -h` for more detailed usage.')
+    commands = parser.add_subparsers(title='Commands', metavar=f'{CALL}ros2 <command> -h` for more detailed usage.')
     asked = next((word for word in argv if not word.startswith('-')), None)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
