@@ -44,6 +44,7 @@ class Simulator(Node):
         self._episode.warm_up()
         self._next_seed = self._values['seed']
         self._paused = False
+        self._awaits_driver: bool = self._values['await_driver']
         self._due = True                                 # whether the next step's time has come
         self._command: tuple[int, float] | None = None   # the stamp it answers (ns), and m/s²
         self._failsafe = False
@@ -106,7 +107,7 @@ class Simulator(Node):
     @property
     def _stands(self) -> bool:
         """Whether nothing may move by itself."""
-        return self._paused or self.finished or not self._begun
+        return self._paused or self.finished or not self._begun or self._awaits_driver
 
     def _look_for_recorder(self) -> None:
         if self._outputs.recorded_with(COMMAND):
@@ -157,7 +158,7 @@ class Simulator(Node):
         self._tell()
         if accepted and stamp >= self._episode.start:     # else it answers an episode that is over
             self._driven = time.monotonic()
-            self._failsafe = False
+            self._failsafe = self._awaits_driver = False
             self._command = stamp, acceleration
             self._go_on()
 
@@ -197,9 +198,9 @@ class Simulator(Node):
         """Show a state that stands still again, for those who joined late; give up on a driver who never answers."""
         self._guard.is_stale()     # so that a driver started anew is believed
         self._tell()
-        if self.finished or not self._begun or not (self._paused or self._waits):
+        if self.finished or not self._begun or not (self._stands or self._waits):
             return
-        if self._undriven and not self._paused:
+        if self._undriven and not self._stands:
             self._say_undriven('the episode ends')
             self._conclude(self._episode.abandon())
         elif time.monotonic() - self._published > 0.9 * REMIND_SECONDS:
@@ -268,6 +269,8 @@ class Simulator(Node):
         if crowd := self._driver.look(self.count_publishers(self.resolve_topic_name(COMMAND))):
             self.get_logger().warning(crowd)
         level, message = DiagnosticStatus.OK, 'paused' if self._paused else 'running'
+        if self._awaits_driver:
+            message = 'waiting for a first command'
         if not self._begun:
             message = 'waiting for a recorder'
         if self._failsafe:

@@ -19,6 +19,7 @@ PARAMETERS = (
     Row('speed_factor', 1.0, 'how much faster than real time; 0: as fast as the commands come', low=0.0, high=1000.0),
     Row('lockstep', False, 'wait for the command that answers each state', read_only=True),
     Row('episodes', 0, 'end after this many episodes; 0: never', low=0, high=1_000_000_000, read_only=True),
+    Row('await_driver', False, 'the first state stands until a command has come', read_only=True),
     Row('await_recorder', False, 'begin only when a recorder listens to everything', read_only=True),
     Row('command_timeout', 0.5, 'silence after which ego brakes, or in lock-step the episode ends', 's', 0.05, 3600.0),
     Row('failsafe_deceleration', 4.0, 'how ego brakes when nobody drives', 'm/s²', 0.0, 4.0),

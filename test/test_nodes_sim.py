@@ -147,6 +147,18 @@ def test_without_commands_ego_brakes_by_itself_and_drives_on_when_they_return(no
     probe.health('sim', lambda values: values['says'] == 'running' and values['level'] == '0')
 
 
+def test_time_stands_until_a_first_command_where_that_is_asked_for(nodes: Nodes, probe: Probe) -> None:
+    states = probe.listen(Odometry, ODOMETRY)
+    sim = nodes.sim(speed_factor=1.0, lockstep=False, await_driver=True, command_timeout=0.2)
+    probe.until(lambda: len(states) > 8, 'the first state again and again')
+    assert set(stamps(states)) == {0}
+    assert 'no command' not in sim.text
+    Driver(probe, 1.0)
+    probe.until(lambda: nanoseconds(states[-1]) > SECOND, 'it drives')
+    assert states[-1].twist.twist.linear.x > states[0].twist.twist.linear.x + 0.5
+    assert 'no command' not in sim.text
+
+
 def test_markers_have_the_vehicles_ids_and_sizes(nodes: Nodes, probe: Probe) -> None:
     markers, vehicles = probe.listen(MarkerArray, '/vehicles/markers'), probe.listen(MultiDOFJointState, VEHICLES)
     results = probe.results()

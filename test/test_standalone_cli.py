@@ -59,6 +59,9 @@ def test_param_dump_is_a_file_that_load_takes(ros: Ros, tmp_path: Path) -> None:
     assert 'Set parameter seed successful\n' in loaded.stdout
     assert 'Set parameter alpha failed: Parameter alpha out of range' in loaded.stderr
     assert said(ros, 'param', 'get', '/demo', 'seed') == 'Integer value is: 8\n'
+    file.write_text('/**:\n  ros__parameters:\n    seed: 9\n/other:\n  ros__parameters:\n    alpha: 0.25\n')
+    assert said(ros, 'param', 'load', '/demo', file) == ('Set parameter seed successful\n'
+                                                         'Set parameter alpha successful\n')
     missing = ros.run_ros2('param', 'load', '/demo', '/no/file')
     assert (missing.returncode, missing.stderr) == (1, "[Errno 2] No such file or directory: '/no/file'\n")
 

@@ -100,6 +100,8 @@ def _start(context: LaunchContext, scenario: str, known: set[str]) -> list[Any]:
     params_file = path('params_file')
     if not os.path.isfile(params_file):     # else it would be left out with a mere warning
         raise RuntimeError(f"launch argument params_file: no such file '{params_file}'")
+    if switched_on('rviz'):     # looked for before anything is started
+        FindPackageShare('rviz2').perform(context)
     unknown = [name for name in (argument.partition(':=')[0] for argument in context.argv) if name not in known]
     actions: list[Any] = [
         *(LogInfo(msg=f"launch argument {name}: not one of {scenario}.launch.py, see --show-args") for name in unknown),
@@ -107,6 +109,7 @@ def _start(context: LaunchContext, scenario: str, known: set[str]) -> list[Any]:
              parameters=[params_file, {
                  'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
                  'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
+                 'await_driver': True,     # two nodes may need seconds to find each other
                  'await_recorder': bool(given('record')), 'scene_pose': pose('scene_pose')}],
              on_exit=_end_with('the simulator')),
         Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',

@@ -192,8 +192,8 @@ def _load_arguments(parser: argparse.ArgumentParser) -> None:
 def _load(args: argparse.Namespace) -> None:
     with graph.node_of(args) as node:
         full_name = graph.wait_for_node(node, args, SetParameters)
-        parameters = list(parameter_dict_from_yaml_file(
-            args.parameter_file, not args.no_use_wildcard, target_nodes=[full_name]).values())
+        # Whichever node a section of the file names: so does the real command.
+        parameters = list(parameter_dict_from_yaml_file(args.parameter_file, not args.no_use_wildcard).values())
         results = _set_parameters(node, full_name, parameters)
     for parameter, result in zip(parameters, results, strict=True):
         reason = f': {result.reason}' if result.reason else ''
