@@ -73,8 +73,9 @@ class Simulator(Node):
             self._awaiting = self.create_timer(AWAIT_SECONDS, self._look_for_recorder, clock=self._steady)
         else:
             self._begin_episode()
+        waiting = '; time stands until a first command' if self._awaits_driver else ''
         self.get_logger().info(f'simulating {self._values["scenario"]}, row {self._values["row"]}, from seed '
-                               f'{self._values["seed"]}')
+                               f'{self._values["seed"]}{waiting}')
 
     @property
     def finished(self) -> bool:
@@ -158,6 +159,8 @@ class Simulator(Node):
         self._tell()
         if accepted and stamp >= self._episode.start:     # else it answers an episode that is over
             self._driven = time.monotonic()
+            if self._awaits_driver:
+                self.get_logger().info('the first command has come: time runs')
             self._failsafe = self._awaits_driver = False
             self._command = stamp, acceleration
             self._go_on()

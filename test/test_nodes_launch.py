@@ -80,7 +80,7 @@ def test_a_policy_that_dies_ends_the_launch(nodes: Nodes, ros: Ros) -> None:
 def test_keep_going_keeps_the_simulator(nodes: Nodes, ros: Ros) -> None:
     launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', f'model:={nodes.model(0)}', 'keep_going:=true')
     pid = started(launch, 'wcpg-2')
-    launch.wait_for('driving left_turn')
+    launch.wait_for('the first command has come')
     os.kill(pid, signal.SIGKILL)
     launch.wait_for('no command for 0.5 s: ego brakes by itself')
     assert launch.process.poll() is None
