@@ -114,6 +114,28 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path) -> None:
     assert whole == killed
 
 
+@pytest.mark.parametrize('damage', [lambda best: best.unlink(), lambda best: best.write_bytes(b'junk')])
+def test_a_run_resumed_without_its_best_policy_finds_another(tmp_path, damage) -> None:
+    trainer = begin(tmp_path / 'run', quick(), episodes=100)
+    assert trainer.run(progress=False)
+    damage(tmp_path / 'run' / 'best.safetensors')
+    assert again(tmp_path / 'run').run(progress=False)
+    assert Policy.load(tmp_path / 'run' / 'best.safetensors').info.episodes >= 100
+
+
+def test_a_log_that_was_removed_begins_anew_with_its_header(tmp_path) -> None:
+    assert not interrupted_after(begin(tmp_path / 'run', quick(), 150), 1500).run(progress=False)
+    (tmp_path / 'run' / 'log.csv').unlink()
+    assert again(tmp_path / 'run').run(progress=False)
+    assert int(log_of(tmp_path / 'run')[-1]['episodes']) >= 150
+
+
+def test_a_run_too_short_to_learn_says_so(tmp_path, capsys) -> None:
+    settings = quick(exploration={'random_decisions': 100_000})
+    assert begin(tmp_path / 'run', settings, episodes=20).run(progress=False)
+    assert 'nothing was learnt' in capsys.readouterr().err
+
+
 def test_same_seed_same_model_other_seed_other_model(tmp_path) -> None:
     files = []
     for name, seed in (('a', 0), ('b', 0), ('c', 1)):

@@ -61,7 +61,7 @@ def calibrate(levels: NDArray, returns: NDArray, knots: Sequence[float] = KNOTS)
     for alpha in knots:
         worth = _smooth(np.array([float(empirical_cvar(row, alpha)) for row in returns]))
         lowest = max(lowest, int(np.argmax(worth)))
-        pairs.append([alpha, float(levels[lowest])])
+        pairs.append([alpha, float(f'{levels[lowest]:.4g}')])
     return pairs
 
 

@@ -114,6 +114,11 @@ class LearningSettings(Group):
     final_rate: float = bounded(1.0, '[0, 1]')               # learning rates fall linearly to this share of themselves
     observation_clip: float = bounded(5.0, '(0, inf)')       # normalised observations are clipped to ± this
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.batch <= self.replay, 'batch', f'expected at most what replay keeps, {self.replay}, '
+                                                  f'got {self.batch}')
+
 
 @dataclass(frozen=True)
 class OfflineSettings(Group):
@@ -176,6 +181,12 @@ class Recipe:
               f'a categorical critic knows cvar only, got {self.actor.risk}')
         check(not self.dial.episodes or self.actor.risk == 'cvar', 'dial.episodes',
               f'a dial is calibrated for cvar, not for actor.risk {self.actor.risk}: leave it at 0')
+        check(not self.dial.episodes or self.alpha.minimum < self.alpha.maximum, 'dial.episodes',
+              'with one level there is nothing to calibrate: leave it at 0')
+        levels = self.validation.levels or (() if self.dial.episodes else self.validation.alphas)
+        check(all(self.alpha.minimum <= level <= self.alpha.maximum for level in levels),
+              'validation.levels' if self.validation.levels else 'validation.alphas',
+              f'expected levels that are trained, [{self.alpha.minimum:g}, {self.alpha.maximum:g}], got {list(levels)}')
         check(bool(self.dial.episodes) or not self.validation.levels, 'validation.levels',
               'without a calibrated dial the levels are validation.alphas: set dial.episodes, or leave it out')
 

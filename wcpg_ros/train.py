@@ -85,6 +85,8 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
         parser.error('give --episodes or --decisions, not both')
     if min(seeds) < 0 or episodes < (0 if bags else 1) or (options.decisions is not None and decisions < 1):
         parser.error('--seed, --seeds and --then-sim must be at least 0, --episodes and --decisions at least 1')
+    if Path(options.scenario).is_file():
+        options.scenario = str(Path(options.scenario).resolve())     # so that --resume finds it from anywhere
     recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
     load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
     runs = []
@@ -143,7 +145,7 @@ def train(path: Path, position: int = 0) -> bool:
     except BagError:
         trainer.run_directory.discard()     # so that the same command works once the bags are right
         raise
-    return not trainer.config.episodes or trainer.run(position=position)
+    return trainer.run(position=position) if trainer.config.episodes else trainer.calibrate_dial()
 
 
 def _offline() -> Any:

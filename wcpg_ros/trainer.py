@@ -7,6 +7,7 @@ had otherwise.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from wcpg_ros.dial import calibrate, spread_levels
 from wcpg_ros.exploration import Exploration
 from wcpg_ros.interrupts import interrupts
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
-from wcpg_ros.model_file import ModelFile, ModelInfo
+from wcpg_ros.model_file import ModelError, ModelFile, ModelInfo
 from wcpg_ros.n_step import NStep
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.policy import Policy
@@ -83,6 +84,10 @@ class Trainer:
             trainer._restore(arrays, facts)
         except (KeyError, ValueError) as error:
             raise RunError(f'{run.checkpoint}: does not fit {run.config_file} ({error}); start the run again') from None
+        try:
+            ModelFile.load(run.best)
+        except ModelError:     # it was removed or damaged: the best from now on
+            trainer.best_score, trainer.best_episodes = -np.inf, 0
         return trainer
 
     def run(self, progress: bool = True, position: int = 0) -> bool:
@@ -104,6 +109,8 @@ class Trainer:
                         self.validate(log)
                         self.save()
                         bar.set_postfix_str(self.summary())
+                if self.best_score == -np.inf and not self._stop:     # a run resumed without its best policy
+                    self.validate(log)
             except NotFiniteError as error:
                 raise NotFiniteError(f'{error}, at episode {self.episodes}, decision {self.decisions}; '
                                      f'{self._last_good()}') from None
@@ -112,8 +119,10 @@ class Trainer:
         if self._stop:
             self.save()
             return False
-        self._calibrate_dial()
-        return True
+        if not self.learner.updates:
+            print(f'{self.run_directory.path}: nothing was learnt, the run is no longer than '
+                  'exploration.random_decisions', file=sys.stderr)
+        return self.calibrate_dial(progress)
 
     @property
     def _length(self) -> int:
@@ -203,18 +212,23 @@ class Trainer:
         self.log_rows = log.rows
         self._tally = dict.fromkeys(TALLIES, 0.0)
 
-    def _calibrate_dial(self) -> None:
-        """Give the best policy the dial that suits it."""
+    def calibrate_dial(self, progress: bool = True) -> bool:
+        """Give the best policy the dial that suits it, if the recipe asks for one; False after a Ctrl-C."""
         recipe = self.config.recipe
-        best = ModelFile.load(self.run_directory.best)
-        if not recipe.dial.episodes or best.info.dial:
-            return
+        if not recipe.dial.episodes or (best := ModelFile.load(self.run_directory.best)).info.dial:
+            return True
         policy, world = Policy(best), self._make_world(recipe.dial.episodes)
         levels = spread_levels(recipe.alpha.minimum, recipe.alpha.maximum, recipe.dial.levels)
-        returns = [drive(partial(policy.act, alpha=level), world, 1, self.repeat).returns for level in levels]
+        returns = []
+        with interrupts(self._ask_to_stop):
+            for level in tqdm(levels, disable=not progress, unit='level', desc='calibrating the dial', leave=False):
+                returns.append(drive(partial(policy.act, alpha=level), world, 1, self.repeat).returns)
+                if self._stop:
+                    return False
         pairs = calibrate(levels, np.concatenate(returns))
         info = replace(best.info, dial=pairs, alpha_min=pairs[0][0], alpha_max=pairs[-1][0])
         ModelFile(info, best.tensors).save(self.run_directory.best)
+        return True
 
     def summary(self) -> str:
         """Collision and success per level, and the rate of updates, for the progress bar."""

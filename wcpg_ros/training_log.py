@@ -44,7 +44,7 @@ class TrainingLog:
         """One row; TensorBoard's clock is the number of episodes driven, or of updates before the first."""
         with open(self._path, 'a', newline='') as file:
             writer = csv.DictWriter(file, list(row))
-            if not self.rows:
+            if not file.tell():
                 writer.writeheader()
             writer.writerow({name: f'{value:.6g}' if isinstance(value, float) else value
                              for name, value in row.items()})
