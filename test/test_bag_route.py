@@ -13,12 +13,13 @@ pytest.importorskip('rosbags', reason='needs the bags extra')
 from bag_tools import changed, make_bag, read
 
 from sim_node import cdr
+from sim_node.poses import in_scene
 from wcpg_ros import bag
 from wcpg_ros.bag_messages import header_stamp
 from wcpg_ros.bag_rules import Rules
 from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, MARKERS, VEHICLES
-from wcpg_ros.conversions import in_scene, read_odometry, read_vehicles
+from wcpg_ros.conversions import read_odometry, read_vehicles
 from wcpg_ros.train import main as train_main
 
 ROOT = Path(__file__).parent.parent

@@ -194,6 +194,7 @@ def test_an_existing_run_is_not_overwritten(tmp_path) -> None:
 
 
 def test_a_checkpoint_cut_short_or_of_other_settings_is_refused(tmp_path) -> None:
+    """Only the length of a run may be edited."""
     begin(tmp_path / 'run', recipe(), episodes=50).run(progress=False)
     checkpoint = tmp_path / 'run' / 'checkpoint.npz'
     content = checkpoint.read_bytes()
@@ -202,10 +203,21 @@ def test_a_checkpoint_cut_short_or_of_other_settings_is_refused(tmp_path) -> Non
         again(tmp_path / 'run')
     checkpoint.write_bytes(content)
     config = yaml.safe_load((tmp_path / 'run' / 'config.yaml').read_text())
-    config['recipe']['networks']['critic_hidden'] = [8, 8, 8, 8]
+    config['episodes'] = 60
     (tmp_path / 'run' / 'config.yaml').write_text(yaml.safe_dump(config))
-    with pytest.raises(RunError, match='does not fit'):
+    assert again(tmp_path / 'run').run(progress=False)
+    config['recipe']['learning']['gamma'] = 0.5
+    (tmp_path / 'run' / 'config.yaml').write_text(yaml.safe_dump(config))
+    with pytest.raises(RunError, match=r'recipe\.learning\.gamma is not what this run was begun with'):
         again(tmp_path / 'run')
+
+
+def test_two_processes_do_not_train_in_one_directory(tmp_path) -> None:
+    run = begin(tmp_path / 'run', quick(), episodes=20).run_directory
+    with run.locked(), pytest.raises(RunError, match='another process is training in there'), run.locked():
+        pass
+    with run.locked():
+        pass
 
 
 def test_a_model_of_another_layout_is_refused(tmp_path) -> None:
@@ -243,6 +255,13 @@ def test_settings_that_only_work_together_can_be_changed_together() -> None:
     assert replaced(Recipe(), pair, 'recipe').critic.variance_loss == 'likelihood'
     with pytest.raises(SettingsError, match='does not work'):
         replaced(Recipe(), {'critic.variance_target': 'td_error'}, 'recipe')
+
+
+def test_a_recipe_changes_its_base_at_any_depth(tmp_path) -> None:
+    (tmp_path / 'base.yaml').write_text('world: {scenes: 3, changes: {layout.time: true}}')
+    (tmp_path / 'mine.yaml').write_text('base: base.yaml\nworld: {changes: {traffic.platoon: 3}}')
+    world = load_recipe(tmp_path / 'mine.yaml').world
+    assert (world.scenes, world.changes) == (3, {'layout.time': True, 'traffic.platoon': 3})
 
 
 def test_paper_printed_changes_only_the_coefficient() -> None:

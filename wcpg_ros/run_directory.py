@@ -10,9 +10,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,6 +82,16 @@ class RunDirectory:
         except (SettingsError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise RunError(f'{run.config_file}: {error}') from None
         return run, config
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process at a time trains in here."""
+        with open(self.config_file, 'rb') as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f'{self.path}: another process is training in there; wait for it, or stop it') from None
+            yield
 
     def discard(self) -> None:
         """Remove a run that has come to nothing yet; one with a checkpoint stays."""

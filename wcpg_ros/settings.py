@@ -207,11 +207,14 @@ def _read(path: Path) -> dict[str, Any]:
     check(isinstance(content, dict), 'recipe', f'expected settings (key: value), got {content!r}')
     if 'base' not in content:
         return content
-    merged = _read(path.parent / str(content.pop('base')))
-    for group, changes in content.items():
-        inner = isinstance(changes, dict) and isinstance(merged.get(group), dict)
-        merged[group] = {**merged[group], **changes} if inner else changes
-    return merged
+    return _changed(_read(path.parent / str(content.pop('base'))), content)
+
+
+def _changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A mapping with some of its values changed, at any depth."""
+    return {**base, **{name: _changed(base[name], value)
+                       if isinstance(value, dict) and isinstance(base.get(name), dict) else value
+                       for name, value in changes.items()}}
 
 
 def to_mapping(settings: Any) -> dict[str, Any]:

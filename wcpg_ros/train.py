@@ -139,13 +139,14 @@ def _train_each(runs: list[Path], position: int) -> dict[Path, bool]:
 def train(path: Path, position: int = 0) -> bool:
     """Begin or continue one run; whether it reached its end."""
     trainer = make_trainer(path)
-    try:
-        if trainer.config.bags and not _offline().learn(trainer, position):
-            return False
-    except BagError:
-        trainer.run_directory.discard()     # so that the same command works once the bags are right
-        raise
-    return trainer.run(position=position) if trainer.config.episodes else trainer.calibrate_dial()
+    with trainer.run_directory.locked():
+        try:
+            if trainer.config.bags and not _offline().learn(trainer, position):
+                return False
+        except BagError:
+            trainer.run_directory.discard()     # so that the same command works once the bags are right
+            raise
+        return trainer.run(position=position) if trainer.config.episodes else trainer.calibrate_dial()
 
 
 def _offline() -> Any:

@@ -7,6 +7,7 @@ had otherwise.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -80,6 +81,10 @@ class Trainer:
         """The run as its checkpoint left it."""
         trainer = cls(run, config, make_world, repeat)
         arrays, facts = run.load()
+        for name, value in _lasting(config).items():
+            if facts.get('config', {}).get(name) != value:
+                raise RunError(f'{run.config_file}: {name} is not what this run was begun with; only its length may '
+                               'change: change it back, or begin another run')
         try:
             trainer._restore(arrays, facts)
         except (KeyError, ValueError) as error:
@@ -257,6 +262,7 @@ class Trainer:
         """Write the checkpoint and the last policy."""
         self.model().save(self.run_directory.model)
         self.run_directory.save(flattened(self._parts()), {
+            'config': _lasting(self.config),
             'rng': [self._drive_rng.bit_generator.state, self._learn_rng.bit_generator.state],
             'episodes': self.episodes, 'decisions': self.decisions, 'environment_steps': self.environment_steps,
             'credit': self._credit,
@@ -282,3 +288,12 @@ class Trainer:
             setattr(self, name, facts[name])
         for name in ('credit', 'next_validation', 'tally'):
             setattr(self, f'_{name}', facts[name])
+
+
+def _lasting(config: RunConfig) -> dict[str, Any]:
+    """What must not change about a run when it is resumed, by dotted names."""
+    mapping = to_mapping(config)
+    groups = {f'recipe.{group}.{name}': value for group, settings in mapping.pop('recipe').items()
+              for name, value in settings.items()}
+    lasting = {name: value for name, value in mapping.items() if name not in ('episodes', 'decisions')}
+    return json.loads(json.dumps({**lasting, **groups}))     # as the checkpoint gives it back
