@@ -7,6 +7,15 @@ from wcpg_ros.calibration import BEGIN, END, learn, truth
 from wcpg_ros.settings import CriticSettings
 
 
+def test_a_file_without_its_marks_is_refused_before_anything_is_learnt(tmp_path, capsys) -> None:
+    (tmp_path / 'page.md').write_text('no marks')
+    for arguments in (['--update', str(tmp_path / 'page.md')], ['--update', str(tmp_path / 'none.md')],
+                      ['--updates', '0']):
+        with pytest.raises(SystemExit):
+            calibration.main(arguments)
+    assert 'expected at least 1, got 0' in capsys.readouterr().err
+
+
 def test_the_truth_of_the_gamble() -> None:
     """+30 (99%) or -50 (1%): mean 29.2, sigma 80 sqrt(0.01 * 0.99), and the worst 10% hold all of the losses."""
     assert truth().std == pytest.approx(7.96, abs=0.01)

@@ -10,7 +10,15 @@ from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
 from wcpg_ros.risk import VARIANCE_FLOOR, quantile_levels, quantile_probabilities, risk_measure
-from wcpg_ros.settings import ActorSettings, AlphaSettings, CriticSettings, LearningSettings, NetworksSettings, Recipe
+from wcpg_ros.settings import (
+    ActorSettings,
+    AlphaSettings,
+    CriticSettings,
+    LearningSettings,
+    NetworksSettings,
+    Recipe,
+    ValidationSettings,
+)
 
 STATE, BATCH = 5, 32
 CRITICS = {
@@ -243,7 +251,7 @@ def test_same_seed_gives_same_weights(name: str) -> None:
 
 def test_relabelling_draws_fresh_levels_in_range() -> None:
     recipe = Recipe(alpha=AlphaSettings(minimum=0.2, maximum=0.4, power=2.0, relabel=True),
-                    learning=LearningSettings(batch=BATCH))
+                    learning=LearningSettings(batch=BATCH), validation=ValidationSettings(alphas=(0.3,)))
     learner = Learner(recipe, STATE, 4.0, np.random.default_rng(0))
     alpha = learner.sample(filled_replay(), Normaliser(STATE), np.random.default_rng(1)).alpha
     assert alpha.min() >= np.float32(0.2)

@@ -130,6 +130,7 @@ def test_a_new_alpha_counts_from_the_next_decision_and_changes_nothing_before(no
                 assert probe.set('wcpg', 'alpha', 1.0) == ''
             probe.until(lambda: probe.trigger('/sim/step').success, f'step {step}')
         start = {False: 10, True: 20}[turned] * 1_000_000_000
+        probe.until(lambda start=start: nanoseconds(commands[-1]) >= start + 29 * STEP, 'the last command')
         driven.append({nanoseconds(message) - start: message.accel.linear.x for message in commands
                        if 0 <= nanoseconds(message) - start < 30 * STEP})
     cautious, other = driven

@@ -212,6 +212,14 @@ def test_a_checkpoint_cut_short_or_of_other_settings_is_refused(tmp_path) -> Non
         again(tmp_path / 'run')
 
 
+def test_sizes_beyond_memory_are_named_and_leave_nothing(tmp_path, capsys) -> None:
+    out = tmp_path / 'run'
+    assert train.main(['--scenario', 'merge', '--config', 'config/paper.yaml', '--out', str(out),
+                       '--set', 'learning.replay=1000000000000']) == 2
+    assert 'too much memory for learning.replay' in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_two_processes_do_not_train_in_one_directory(tmp_path) -> None:
     run = begin(tmp_path / 'run', quick(), episodes=20).run_directory
     with run.locked(), pytest.raises(RunError, match='another process is training in there'), run.locked():

@@ -109,6 +109,11 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument('--update', type=Path, help='a Markdown file with the marks of this table in it')
     parser.add_argument('--updates', type=int, default=8_000, help='per critic')
     options = parser.parse_args(args)
+    if options.updates < 1:
+        parser.error(f'--updates: expected at least 1, got {options.updates}')
+    lines = options.update.read_text().splitlines() if options.update and options.update.is_file() else []
+    if options.update and not {BEGIN, END} <= set(lines):
+        parser.error(f'--update: {options.update} is no file with the lines {BEGIN} and {END}')
     text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=11, leave=False)])
     print(text)
     if options.update:

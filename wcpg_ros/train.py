@@ -52,9 +52,16 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument('--resume', type=Path, metavar='DIRECTORY', help='continue the run, or the runs, in there')
     add_rules_arguments(parser)
     options = parser.parse_args(args)
+    runs: list[Path] = []
     try:
         runs = _resumed(parser, options) if options.resume else _created(parser, options)
         finished = _run_all(runs)
+    except MemoryError as error:
+        for run in runs:
+            RunDirectory(run).discard()     # so that the same command works with smaller sizes
+        print(f'train: {error}: too much memory for learning.replay, networks or scenes of these sizes',
+              file=sys.stderr)
+        return 2
     except (SettingsError, RunError, NotFiniteError, BagError, OSError) as error:
         print(f'train: {error}', file=sys.stderr)
         return 2

@@ -18,7 +18,7 @@ from wcpg_ros.bag_writer import FLUSH_SECONDS, SUFFIXES, BagWriter, Topic, messa
 
 from . import graph, messages, packages, qos
 
-DEPTH = 1000         # messages that may wait while the disk is slow
+DEPTH = 100_000      # messages of a topic that may wait: what is simulated as fast as it goes outruns a busy machine
 SPIN_SECONDS = 0.05
 
 
