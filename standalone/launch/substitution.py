@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,16 @@ if TYPE_CHECKING:
     from .launch_context import LaunchContext
 
 
-class Substitution:
+class Substitution(ABC):
     """Text that is worked out when the launch runs."""
 
     def describe(self) -> str:
         """Say what this would become, without a launch to ask."""
         return repr(self)
 
+    @abstractmethod
     def perform(self, context: LaunchContext) -> str:
         """Return the text."""
-        raise NotImplementedError
 
 
 class TextSubstitution(Substitution):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from launch import LaunchContext, SomeSubstitutionsType, Substitution
@@ -21,9 +22,9 @@ class _FindPackage(Substitution):
     def describe(self) -> str:
         return f"{type(self).__name__}(pkg={' + '.join(part.describe() for part in self.package)})"
 
+    @abstractmethod
     def find(self, package_name: str) -> str:
         """Return the directory."""
-        raise NotImplementedError
 
     def perform(self, context: LaunchContext) -> str:
         return self.find(perform_substitutions(context, self.package))

@@ -52,11 +52,11 @@ class SceneVecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Nothing can be set."""
-        raise NotImplementedError
+        raise AttributeError(f'the scenes of one batch have no {attr_name} of their own that could be set')
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
         """Scenes in one batch have no methods of their own."""
-        raise NotImplementedError
+        raise AttributeError(f'the scenes of one batch have no method {method_name} of their own')
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """No scene is."""
