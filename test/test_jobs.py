@@ -126,7 +126,7 @@ def test_what_cannot_be_driven_is_refused_before_anything_is(changes: dict, mess
 
 def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'file').touch()
-    with pytest.raises(SettingsError, match=r'file/store: cannot be written to .*; choose another directory'):
+    with pytest.raises(OSError, match=r'file/store: cannot be written to .*; choose another place'):
         EpisodeStore(tmp_path / 'file' / 'store')
 
 

@@ -2,7 +2,7 @@
 
 Domains 1 to 101 keep every DDS port below the ephemeral ones. They are taken in turn and under a file lock, so that
 two test runs on one machine never share one and a domain rests after a test that killed processes in it. What such
-processes leave behind in shared memory is swept away: a mutex that one of them held would stall whoever comes next.
+processes leave behind in shared memory is swept away: a mutex that one of them held could stall whoever comes next.
 """
 
 from __future__ import annotations

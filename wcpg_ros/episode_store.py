@@ -15,9 +15,7 @@ import importlib
 import inspect
 import io
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -36,14 +34,15 @@ from wcpg_ros.episodes import drive
 from wcpg_ros.jobs import run_jobs
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.parquet import read_parquet, write_parquet
+from wcpg_ros.places import make_writable
 
 CHUNK = 1000     # episodes
 # What an episode's course is computed by. Comments and formatting do not count.
 CODE = ('sim_node.batch', 'sim_node.births', 'sim_node.drivers', 'sim_node.geometry', 'sim_node.observation',
         'sim_node.random_streams', 'sim_node.rewards', 'sim_node.roads', 'sim_node.rules', 'sim_node.rules_batch',
         'sim_node.scenario', 'sim_node.state', 'sim_node.stepper', 'sim_node.traffic', 'sim_node.vehicles',
-        'wcpg_ros.baselines.baseline_file', 'wcpg_ros.controllers', 'wcpg_ros.critic_watch', 'wcpg_ros.policy',
-        'wcpg_ros.risk')
+        'wcpg_ros.baselines.baseline_file', 'wcpg_ros.controllers', 'wcpg_ros.critic_watch', 'wcpg_ros.dial',
+        'wcpg_ros.policy', 'wcpg_ros.risk')
 COSMETIC = ('title', 'window', 'pavement', 'centre_lines', 'rows')     # settings of a scene that no episode depends on
 
 
@@ -135,7 +134,7 @@ class EpisodeStore:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._paths: dict[Drive, Path] = {}     # a store's life is a run's: files do not change under it
-        check_writable(directory)
+        make_writable(directory)
 
     def fill(self, drives: Iterable[Drive], backend: str = 'processes', progress: bool = True) -> int:
         """Drive what is missing; how many chunks that were."""
@@ -177,15 +176,3 @@ def _without_words(source: str) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
     return ast.dump(tree)
-
-
-def check_writable(directory: Path) -> None:
-    """Make a directory, or say why nothing can be written there, before any work is done."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return
-    except OSError as error:
-        raise SettingsError(f'{directory}: cannot be written to ({os.strerror(error.errno or 0)}); '
-                            'choose another directory') from None
-

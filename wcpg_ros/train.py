@@ -145,8 +145,8 @@ def _train_each(runs: list[Path], position: int) -> dict[Path, bool]:
 
 def train(path: Path, position: int = 0) -> bool:
     """Begin or continue one run; whether it reached its end."""
-    trainer = make_trainer(path)
-    with trainer.run_directory.locked():
+    with RunDirectory(path).locked():     # before its checkpoint is read: another process may be about to write one
+        trainer = make_trainer(path)
         try:
             if trainer.config.bags and not _offline().learn(trainer, position):
                 return False

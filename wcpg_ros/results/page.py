@@ -14,9 +14,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from wcpg_ros.episode_store import EpisodeStore, check_writable, code_digest
+from wcpg_ros.episode_store import EpisodeStore, code_digest
 from wcpg_ros.jobs import BACKENDS, check_backend
 from wcpg_ros.model_file import write_atomically
+from wcpg_ros.places import make_writable
 from wcpg_ros.results import (
     ablations,
     bars,
@@ -74,7 +75,7 @@ def main(args: Sequence[str] | None = None) -> int:
         manifest = load_manifest(given.manifest)
         page = given.out or Path('results/quick/results.md' if given.quick else 'docs/results.md')
         check_backend(given.backend)
-        check_writable(page.parent)
+        make_writable(page.parent)
         context = Context(manifest.quick() if given.quick else manifest, EpisodeStore(given.keep), page, given.quick)
         write_page(context, given.backend, progress=sys.stderr.isatty())
     except (ValueError, OSError) as error:

@@ -20,9 +20,9 @@ from tqdm import tqdm
 from sim_node.scenario import Scenario, load_scenario
 from sim_node.settings import SettingsError, choices
 from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer, check_terms
-from wcpg_ros.episode_store import check_writable
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend, run_jobs
+from wcpg_ros.places import make_writable
 from wcpg_ros.results.manifest import MANIFEST, Run, load_manifest
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import to_mapping
@@ -94,7 +94,7 @@ def main(args: Sequence[str] | None = None) -> int:
             print('\n'.join(str(run.file) for run in missing) or 'nothing is missing')
             return 0
         check_backend(given.backend)
-        check_writable(given.runs)
+        make_writable(given.runs)
         jobs = [Training(run, directory_of(run, given.runs)) for run in missing]
         for job in jobs:
             config = config_of(job.run)
