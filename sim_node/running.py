@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -42,6 +43,9 @@ def run(name: str, create: Callable[[], Runnable], args: list[str] | None) -> in
         print(f'{name}: {" ".join(extra)}: parameters are given as --ros-args -p NAME:=VALUE, and listed in '
               'docs/interface.md', file=sys.stderr)
         return 2
+    # A process that is killed may own a lock in Fast DDS's shared memory, for which the others then wait, 1 s at each
+    # attempt, before they send anything, be it to brake.
+    os.environ.setdefault('FASTDDS_BUILTIN_TRANSPORTS', 'UDPv4')
     # rclpy's own handlers would end the context at once, before a node could send its last command.
     try:
         try:

@@ -50,17 +50,16 @@ def taken_domain() -> Iterator[int]:
                 raise RuntimeError(f'all {DOMAINS} ROS domains are taken; remove {LOCKS} if no test is running')
             last.truncate(0)
             last.write(str(domain))
-        _sweep(domain)
+        for left in shared_ports(domain):
+            left.unlink(missing_ok=True)
         yield domain
 
 
-def _sweep(domain: int) -> None:
-    """Remove Fast DDS's shared-memory ports of a domain that nobody is in."""
+def shared_ports(domain: int) -> list[Path]:
+    """Return Fast DDS's ports of a domain in shared memory."""
     ports = range(FIRST_PORT + PORTS_PER_DOMAIN * domain, FIRST_PORT + PORTS_PER_DOMAIN * (domain + 1))
-    for left in SHARED_MEMORY.glob('*fastrtps_port*'):
-        number = re.search(r'fastrtps_port(\d+)', left.name)
-        if number and int(number[1]) in ports:
-            left.unlink(missing_ok=True)
+    return [file for file in SHARED_MEMORY.glob('*fastrtps_port*')
+            if (number := re.search(r'fastrtps_port(\d+)', file.name)) and int(number[1]) in ports]
 
 
 def ros_environment(domain: int) -> dict[str, str]:

@@ -62,6 +62,10 @@ RULES = '''## Rules
   duplicate ids, stamps that go backwards or do not fit, bytes that are no message. After a silence longer than the
   timeout the next valid message may carry any stamp: its source may have been started anew.
 - **Timeouts** run on the steady clock. Launch files derive them from the pace: 0.5 s at real time, 10 s in lock-step.
+- **By UDP, not through shared memory**: with Fast DDS a process that is killed may own a lock there, for which others
+  wait up to 3 s, unable to brake. `FASTDDS_BUILTIN_TRANSPORTS`, if set, decides instead.
+  `ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST` brings shared memory back; a profile such as
+  `standalone/ros2_standalone/quick_discovery.xml`, given to all processes, keeps messages out of it.
 '''
 
 
