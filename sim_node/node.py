@@ -26,6 +26,7 @@ from sim_node.settings import SettingsError
 REMIND_SECONDS = 0.1     # between two copies of a state that stands still
 LAST_WORDS_SECONDS = 4.0     # more than the 3 s after which Fast DDS repeats what was lost
 FAREWELL_SECONDS = 1.0       # where the others are stopping too, or dead
+PACE_SECONDS = 8.0       # for a recorder to catch up; a driver takes 10 s of silence in lock-step for the end
 AWAIT_SECONDS = 0.05     # between two looks for a recorder
 
 
@@ -70,6 +71,7 @@ class Simulator(Node):
         """Show the first state, as soon as somebody records it where that is asked for."""
         if self._values['await_recorder']:
             self.get_logger().info('waiting for a recorder')
+            self._recorder = self._outputs.recorder(COMMAND)
             self._awaiting = self.create_timer(AWAIT_SECONDS, self._look_for_recorder, clock=self._steady)
         else:
             self._begin_episode()
@@ -111,7 +113,7 @@ class Simulator(Node):
         return self._paused or self.finished or not self._begun or self._awaits_driver
 
     def _look_for_recorder(self) -> None:
-        if self._outputs.recorded_with(COMMAND):
+        if self._recorder.look():
             self.destroy_timer(self._awaiting)
             if not self._begun:     # by a reset
                 self._begin_episode()
@@ -131,8 +133,17 @@ class Simulator(Node):
         self._outputs.road(self._episode, self._values['scene_pose'])
 
     def _show(self) -> None:
+        if self._waits and self._values['await_recorder']:
+            self._keep_pace()
         self._published = time.monotonic()
         self._outputs.state(self._episode, self._values['scene_pose'])
+
+    def _keep_pace(self) -> None:
+        """Let a recorder catch up; the driver is not to blame for that silence."""
+        began = time.monotonic()
+        if not self._outputs.keep_pace(PACE_SECONDS):
+            self.get_logger().warning('the recorder does not keep up: messages may be missing')
+        self._driven += time.monotonic() - began
 
     def _advance(self, acceleration: float) -> None:
         self._episode.step(acceleration)

@@ -20,7 +20,8 @@ PARAMETERS = (
     Row('lockstep', False, 'wait for the command that answers each state', read_only=True),
     Row('episodes', 0, 'end after this many episodes; 0: never', low=0, high=1_000_000_000, read_only=True),
     Row('await_driver', False, 'the first state stands until a command has come', read_only=True),
-    Row('await_recorder', False, 'begin only when a recorder listens to everything', read_only=True),
+    Row('await_recorder', False, 'begin only when a recorder listens to everything; in lock-step, wait where it falls '
+        'behind', read_only=True),
     Row('command_timeout', 0.5, 'silence after which ego brakes, or in lock-step the episode ends', 's', 0.05, 3600.0),
     Row('failsafe_deceleration', 4.0, 'how ego brakes when nobody drives', 'm/s²', 0.0, 4.0),
     Row('scene_pose', (0.0, 0.0, 0.0), "where the scene's origin lies in the map: x, y, yaw", 'm, m, rad'),

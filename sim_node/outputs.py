@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
-from rclpy.duration import Duration
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import MultiDOFJointState
@@ -23,11 +21,14 @@ from sim_node.episode_result import HARDWARE, EpisodeResult
 from sim_node.node_settings import BASE_FRAME, FRAME
 from sim_node.poses import Pose, on_map
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, LATCHED
+from sim_node.recorders import RecorderWatch, wait_until_received
 
 try:
     from tf2_msgs.msg import TFMessage
 except ImportError:     # there is no wheel of it: only a ROS 2 distribution has /tf
     TFMessage = None
+
+MOST_UNCONFIRMED = KEEP_ALL.depth * 4 // 5     # states; the road is shown besides, once an episode and every second
 
 
 class Outputs:
@@ -42,10 +43,13 @@ class Outputs:
         self._results = node.create_publisher(DiagnosticArray, '~/episode', LATCHED)
         self._diagnostics = node.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
         self._tf = None if TFMessage is None else node.create_publisher(TFMessage, '/tf', KEEP_ALL)
+        self._recorded = (self._results, self._clock, self._odometry, self._vehicles, self._markers)
+        self._unconfirmed = 0     # states since everybody had them all
         self._shown: set[str] = set()
 
     def state(self, episode: Episode, scene_pose: Pose) -> None:
         """Where everybody is now, in the map in which the scene lies at a pose."""
+        self._unconfirmed += 1
         names, ego, others = episode.names, on_map(episode.ego[None], scene_pose)[0], on_map(episode.others, scene_pose)
         self._clock.publish(cdr.clock(episode.stamp))
         self._odometry.publish(cdr.odometry(episode.stamp, FRAME, BASE_FRAME, ego))
@@ -71,19 +75,19 @@ class Outputs:
         stamp = max(episode.stamp, 0)     # none has begun yet
         self._diagnostics.publish(cdr.status(stamp, 'sim: simulation', HARDWARE, level[0], message, values))
 
-    def recorded_with(self, topic: str) -> bool:
-        """Whether somebody listens to all of this and to a topic of somebody else's."""
-        topics = [self._results.topic, self._clock.topic, self._odometry.topic, self._vehicles.topic,
-                  self._markers.topic, self._node.resolve_topic_name(topic)]
-        listeners = [{(end.node_namespace, end.node_name) for end in self._node.get_subscriptions_info_by_topic(name)}
-                     for name in topics]
-        return bool(set.intersection(*listeners))
+    def recorder(self, topic: str) -> RecorderWatch:
+        """A look-out for who listens to all of this and to a topic of somebody else's."""
+        return RecorderWatch(self._node, [*(publisher.topic for publisher in self._recorded),
+                                          self._node.resolve_topic_name(topic)])
 
-    def wait_until_received(self, seconds: float) -> None:
-        """Give everybody reachable the time to get the last messages, this long in all: a dead reader never answers."""
-        end = time.monotonic() + seconds
-        for publisher in (self._results, self._vehicles, self._odometry):
-            publisher.wait_for_all_acked(Duration(seconds=max(end - time.monotonic(), 0.0)))
+    def keep_pace(self, seconds: float) -> bool:
+        """Wait for a recorder before its messages are more than the publishers keep; gives whether it has them."""
+        return self._unconfirmed < MOST_UNCONFIRMED or self.wait_until_received(seconds)
+
+    def wait_until_received(self, seconds: float) -> bool:
+        """Give everybody reachable the time to get all messages, this long in all; gives whether they have."""
+        self._unconfirmed = 0
+        return wait_until_received(self._recorded, seconds)
 
 
 def _time(nanoseconds: int) -> Time:

@@ -174,6 +174,20 @@ def test_a_recording_that_never_ends_does_not_fill_the_memory(whole: Path) -> No
     assert counts['states after the end'] == 36_000 - 401
 
 
+@pytest.mark.parametrize('seconds', [-6, 6])
+@pytest.mark.parametrize('topic', [EGO, VEHICLES, COMMAND, EPISODE])
+def test_a_topic_that_comes_seconds_before_or_after_the_others(
+        whole: Path, tmp_path: Path, topic: str, seconds: int) -> None:
+    """As where a recorder stalls and gets again what it has lost, one topic sooner than another."""
+    changed(whole, tmp_path / 'bag', lambda all_: sorted(
+        (m._replace(log_time=m.log_time + 10**10 + seconds * 10**9 * (m.topic == topic)) for m in all_),
+        key=lambda m: m.log_time))
+    episodes, reader = read(tmp_path / 'bag')
+    for episode, drive in zip(episodes, driven(*GAP), strict=True):
+        assert_same(episode.transitions, drive)
+    assert reader.summary.oddities() == {}
+
+
 def test_topics_may_arrive_in_any_order_within_a_second(whole: Path, tmp_path: Path) -> None:
     order = list(TYPES)
     changed(whole, tmp_path / 'bag', lambda all_: sorted(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +58,23 @@ def test_nodes_in_lockstep_recorded_and_read_back(
             assert direct <= by_nodes, topic
         else:
             assert direct == by_nodes, topic
+
+
+def test_lockstep_waits_for_a_recorder_that_stalls(nodes: Nodes, ros: Ros, tmp_path: Path) -> None:
+    """Meanwhile the nodes could send more than their publishers keep."""
+    model, bag = nodes.model(12, scenario='left_turn'), tmp_path / 'bag'
+    launch = ros.ros2('launch', 'wcpg_ros', 'left_turn.launch.py', 'lockstep:=true', 'speed_factor:=0',
+                      'episodes:=16', 'seed:=5000000', 'alpha:=0.3', f'model:={model}', f'record:={bag}')
+    recorder = int(launch.wait_for(r'\[ros2-3\]: process started with pid \[(\d+)\]')[1])
+    launch.wait_for('time runs', 60)
+    os.kill(recorder, signal.SIGSTOP)
+    time.sleep(4)
+    os.kill(recorder, signal.SIGCONT)
+    assert launch.ended(90) == 0, launch.text
+    assert 'keep up' not in launch.text
+    episodes, _ = read(bag)
+    for episode, drive in zip(episodes, driven('left_turn', str(model), 16, 5, 0.3), strict=True):
+        assert_same(episode.transitions, drive)
 
 
 def test_a_recorder_that_cannot_record_ends_the_launch(nodes: Nodes, ros: Ros, tmp_path: Path) -> None:

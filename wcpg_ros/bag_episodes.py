@@ -2,16 +2,18 @@
 
 Episodes are visible in the stamps (see sim_node/episode_time.py): a jump of 5 s or more begins one, and so does time
 that goes back, when a simulator was started anew. Where time goes on over a reset, ego jumps. Each topic keeps its own
-order, but a message of one topic may come in later than its contemporaries of another; so an episode stays open for a
-while after its last message.
+order, but a message of one topic may come in seconds earlier or later than its contemporaries of another: it may have
+been lost and sent again. So an episode stays open for a while after its last message, and what is ahead of its states
+waits for them.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim_node.cdr import CdrError
 from sim_node.episode_result import EpisodeResult
@@ -21,7 +23,7 @@ from wcpg_ros.bag_storage import RawMessage
 from wcpg_ros.bag_topics import COMMAND, EGO, EPISODE, MARKERS, RISK, VEHICLES
 
 _BACKWARDS = 1_000_000_000     # ns by which a topic's stamps may go back before that counts as a new beginning
-_LINGER = 1_000_000_000        # ns of receiving time that an episode stays open after its last message
+_LINGER = 10_000_000_000       # ns of receiving time that an episode stays open after its last message
 _MOST_OPEN = 50                # episodes, however fast they follow each other
 _LEAP, _FASTEST = 10.0, 60.0   # m, m/s: who moves by more than the one and the other times the time did not drive
 
@@ -70,6 +72,16 @@ class RawEpisode:
         return rest
 
 
+class _Early(NamedTuple):
+    """What came before the states it speaks of."""
+
+    log_time: int                                 # ns
+    newest: int                                   # number of the newest episode then: it belongs to that or a later one
+    belongs: Callable[[RawEpisode], bool]
+    add: Callable[[RawEpisode], Any]
+    otherwise: str                                # what it is if its states never come
+
+
 class Assembler:
     """Sorts messages into episodes; `counts` says what was odd about them."""
 
@@ -80,6 +92,7 @@ class Assembler:
         self._closed = 0               # how many episodes came before the first open one
         self._place: dict[str, tuple[int, int]] = {}     # each topic's last stamp, and the number of its episode
         self._now = 0                  # the newest receiving time, ns
+        self._early: deque[_Early] = deque()
 
     def take(self, role: str, message: RawMessage) -> list[RawEpisode]:
         """Add a message; gives the episodes that are over by now."""
@@ -98,9 +111,13 @@ class Assembler:
 
     def finish(self) -> list[RawEpisode]:
         """The episodes that are still open when there is nothing more to come."""
-        return self._close(len(self._open))
+        closed = self._close(len(self._open))
+        for early in self._early:
+            self._counts[early.otherwise] += 1
+        return closed
 
     def _close(self, count: int) -> list[RawEpisode]:
+        self._early = deque(early for early in self._early if not self._add_early(early))
         closed, self._open = self._open[:count], self._open[count:]
         self._closed += count
         return closed
@@ -108,7 +125,7 @@ class Assembler:
     def _sort_in(self, role: str, message: RawMessage) -> None:
         if role == EPISODE:
             for result in bag_messages.episode_results(message.data):
-                self._conclude(result)
+                self._conclude(result, message.log_time)
         elif role == MARKERS:
             if self._open and not self._is_over(self._open[-1]):
                 self._open[-1].markers.append(message.data)
@@ -116,6 +133,9 @@ class Assembler:
             stamp, alpha = bag_messages.risk_level(message.data)
             if episode := self._episode_of(role, stamp):
                 episode.alphas.setdefault(stamp, alpha)
+            else:
+                self._keep(message.log_time, lambda episode: episode.covers(stamp),
+                           lambda episode: episode.alphas.setdefault(stamp, alpha), 'risk without a state')
         elif role == COMMAND:
             self._command(message)
         else:
@@ -157,7 +177,9 @@ class Assembler:
         stamp = bag_messages.header_stamp(message.data)
         episode = self._episode_of(COMMAND, stamp)
         if episode is None:
-            self._counts['commands without a state'] += 1
+            acceleration = bag_messages.acceleration(message.data)
+            self._keep(message.log_time, lambda episode: episode.covers(stamp),
+                       lambda episode: episode.commands.setdefault(stamp, acceleration), 'commands without a state')
         elif stamp in episode.commands:
             self._counts['repeated commands'] += 1
         elif not self._is_over(episode):
@@ -186,9 +208,32 @@ class Assembler:
                 return episode
         return None
 
-    def _conclude(self, result: EpisodeResult) -> None:
-        fitting = [episode for episode in self._open if result.start <= episode.first and episode.last <= result.end]
+    def _conclude(self, result: EpisodeResult, log_time: int) -> None:
+        def belongs(episode: RawEpisode) -> bool:
+            return result.start <= episode.first and episode.last <= result.end
+
+        def add(episode: RawEpisode) -> None:
+            episode.result = result
+
+        fitting = [episode for episode in self._open if belongs(episode)]
         if fitting:
-            fitting[-1].result = result
+            add(fitting[-1])
         else:
-            self._counts['results without states'] += 1
+            self._keep(log_time, belongs, add, 'results without states')
+
+    def _keep(self, log_time: int, belongs: Callable[[RawEpisode], bool], add: Callable[[RawEpisode], Any],
+              otherwise: str) -> None:
+        """Keep what came before its states, for as long as they may still come."""
+        self._early.append(_Early(log_time, self._closed + len(self._open) - 1, belongs, add, otherwise))
+        while self._now - self._early[0].log_time > _LINGER:
+            early = self._early.popleft()
+            if not self._add_early(early):
+                self._counts[early.otherwise] += 1
+
+    def _add_early(self, early: _Early) -> bool:
+        """Add it to its episode, if that has come by now."""
+        for episode in self._open[max(early.newest - self._closed, 0):]:
+            if early.belongs(episode):
+                early.add(episode)
+                return True
+        return False

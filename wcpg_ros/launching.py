@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, LogInfo, OpaqueFunction, Shutdown
-from launch.events.process import ProcessExited
+from launch.actions import DeclareLaunchArgument, EmitEvent, ExecuteProcess, LogInfo, OpaqueFunction, Shutdown
+from launch.events import matches_action
+from launch.events.process import ProcessExited, ShutdownProcess
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -103,24 +104,38 @@ def _start(context: LaunchContext, scenario: str, known: set[str]) -> list[Any]:
     if switched_on('rviz'):     # looked for before anything is started
         FindPackageShare('rviz2').perform(context)
     unknown = [name for name in (argument.partition(':=')[0] for argument in context.argv) if name not in known]
+    recorded, keep_going = bool(given('record')), switched_on('keep_going')
+
+    def simulator_ended(event: ProcessExited, context: LaunchContext) -> Any:
+        ending = _end_with('the simulator')(event, context)
+        if ending is not None and recorded and policy.return_code is None:     # the recorder ends last: it gets it all
+            return EmitEvent(event=ShutdownProcess(process_matcher=matches_action(policy)))
+        return ending
+
+    def policy_ended(event: ProcessExited, context: LaunchContext) -> Any:
+        return None if keep_going and simulator.return_code is None else _end_with('the policy')(event, context)
+
+    simulator = Node(
+        package=PACKAGE, executable='sim', name='sim', output='screen',
+        parameters=[params_file, {
+            'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
+            'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
+            'await_driver': True,     # two nodes may need seconds to find each other
+            'await_recorder': recorded, 'scene_pose': pose('scene_pose')}],
+        on_exit=simulator_ended)
+    policy = Node(
+        package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
+        parameters=[params_file, {
+            'alpha': number('alpha', float), 'model': path('model'), 'scenario': scenario,
+            'scene_pose': pose('scene_pose'), 'stale_after': silence, 'await_recorder': recorded,
+            'use_sim_time': True}],
+        on_exit=policy_ended)
     actions: list[Any] = [
         *(LogInfo(msg=f"launch argument {name}: not one of {scenario}.launch.py, see --show-args") for name in unknown),
-        Node(package=PACKAGE, executable='sim', name='sim', output='screen',
-             parameters=[params_file, {
-                 'scenario': scenario, 'row': given('row'), 'seed': number('seed', int), 'speed_factor': speed_factor,
-                 'lockstep': lockstep, 'episodes': number('episodes', int), 'command_timeout': silence,
-                 'await_driver': True,     # two nodes may need seconds to find each other
-                 'await_recorder': bool(given('record')), 'scene_pose': pose('scene_pose')}],
-             on_exit=_end_with('the simulator')),
-        Node(package=PACKAGE, executable='wcpg', name='wcpg', output='screen',
-             parameters=[params_file, {
-                 'alpha': number('alpha', float), 'model': path('model'), 'scenario': scenario,
-                 'scene_pose': pose('scene_pose'), 'stale_after': silence, 'use_sim_time': True}],
-             on_exit=None if switched_on('keep_going') else _end_with('the policy')),
-    ]
+        simulator, policy]
     if given('storage') not in STORAGES:
         raise RuntimeError(f"launch argument storage: expected {' or '.join(STORAGES)}, got '{given('storage')}'")
-    if given('record'):
+    if recorded:
         command = ['bag', 'record', '-o', path('record'), '-s', given('storage'), '--topics', *RECORDED]
         actions.append(ExecuteProcess(cmd=[ros2_command(), *command], output='screen',
                                       on_exit=_end_with('the recorder')))

@@ -10,7 +10,6 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import AccelStamped
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock, ClockType
-from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import MultiDOFJointState
 from std_msgs.msg import Float64MultiArray
@@ -21,6 +20,7 @@ from sim_node.guards import UNREADABLE, Problem, SoleSource
 from sim_node.parameters import Row, declare, follow
 from sim_node.poses import in_scene
 from sim_node.qos import DIAGNOSTICS, KEEP_ALL, NEWEST
+from sim_node.recorders import RecorderWatch, wait_until_received
 from sim_node.running import run
 from wcpg_ros.conversions import Reading, read_odometry, read_vehicles, risk_message
 from wcpg_ros.driver import load_driver
@@ -39,11 +39,13 @@ PARAMETERS = (
     Row('scene_pose', (0.0, 0.0, 0.0), "where the scene's origin lies in the map: x, y, yaw", 'm, m, rad'),
     Row('map_frame', 'map', 'frame that states must come in', read_only=True),
     Row('base_frame', 'base_link', "ego's frame, in which commands are given", read_only=True),
+    Row('await_recorder', False, 'drive only when a recorder listens to commands and risk', read_only=True),
 )
 
 EGO, VEHICLES = 'ego/odometry', 'vehicles'
 WATCH_SECONDS = 0.05        # between two looks at the age of the state
 LAST_WORD_SECONDS = 0.5
+RECORDED_SECONDS = 4.0      # for a recorder to get the last word: Fast DDS repeats after 3 s what was lost
 
 
 class PolicyNode(Node):
@@ -69,6 +71,8 @@ class PolicyNode(Node):
         self._command_out = self.create_publisher(AccelStamped, 'ego/acceleration_command', KEEP_ALL)
         self._risk_out = self.create_publisher(Float64MultiArray, '~/risk', KEEP_ALL)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
+        self._recorder = RecorderWatch(self, [self._command_out.topic, self._risk_out.topic])
+        self._awaits_recorder: bool = self._values['await_recorder']
         self.create_subscription(Odometry, EGO, self._take_odometry, NEWEST, raw=True)
         self.create_subscription(MultiDOFJointState, VEHICLES, self._take_vehicles, NEWEST, raw=True)
         follow(self, PARAMETERS, self._values, self._problem_with, self._apply)
@@ -118,6 +122,9 @@ class PolicyNode(Node):
 
     def _drive(self, stamp: int) -> None:
         """Answer a state of which both parts have come."""
+        self._awaits_recorder = self._awaits_recorder and not self._recorder.look()
+        if self._awaits_recorder:
+            return
         seconds = 0.0 if self._last_stamp is None else (stamp - self._last_stamp) / 1e9
         self._last_stamp = stamp
         decisions = self._driver.decisions
@@ -143,7 +150,8 @@ class PolicyNode(Node):
         """Leave the brakes on."""
         if self._last_stamp is not None:
             self._publish_command(self._last_stamp, self._safety.stop())
-            self._command_out.wait_for_all_acked(Duration(seconds=LAST_WORD_SECONDS))
+            wait_until_received((self._command_out, self._risk_out),
+                                RECORDED_SECONDS if self._values['await_recorder'] else LAST_WORD_SECONDS)
 
     def _publish_command(self, stamp: int, acceleration: float) -> None:
         self._command_out.publish(cdr.acceleration(stamp, self._values['base_frame'], acceleration))

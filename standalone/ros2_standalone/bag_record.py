@@ -7,6 +7,7 @@ import datetime
 import os
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rclpy.executors import SingleThreadedExecutor
@@ -80,8 +81,7 @@ def record(args: argparse.Namespace) -> str | None:
                 flushed = now
                 writer.flush()
             executor.spin_once(timeout_sec=SPIN_SECONDS)
-        for _ in writer.topics:   # what has arrived by now belongs to the bag
-            executor.spin_once(timeout_sec=0.0)
+        recorder.take_waiting()   # what has arrived by now belongs to the bag
         node.get_logger().info('Recording stopped')
     return None
 
@@ -94,6 +94,7 @@ class Recorder:
         self._writer = writer
         self._args = args
         self._refused: set[str] = set()
+        self._take: list[Callable[[], None]] = []   # what waits on a topic
 
     def subscribe(self) -> None:
         """Look for new topics."""
@@ -103,6 +104,11 @@ class Recorder:
             publishers = self._node.get_publishers_info_by_topic(name)
             if publishers:
                 self._subscribe(name, types, publishers)
+
+    def take_waiting(self) -> None:
+        """Write all that has arrived."""
+        for take in self._take:
+            take()
 
     def _wants(self, name: str) -> bool:
         args = self._args
@@ -136,7 +142,9 @@ class Recorder:
 
         def write_all_waiting(data: bytes, info: dict[str, int]) -> None:
             write(data, info)
-            # The executor looks at every topic between two messages; what else waits here is taken at once.
+            take_waiting()   # at once: the executor looks at every topic between two messages
+
+        def take_waiting() -> None:
             with subscription.handle:
                 while (waiting := subscription.handle.take_message(message_class, True)) is not None:
                     write(*waiting)
@@ -144,6 +152,7 @@ class Recorder:
         callback: Any = write_all_waiting   # rclpy looks at its signature and gives the second argument too
         subscription = self._node.create_subscription(
             message_class, name, callback, qos.matching(publishers, QoSProfile(depth=DEPTH)), raw=True)
+        self._take.append(take_waiting)
         self._node.get_logger().info(f"Subscribed to topic '{name}'")
 
 
