@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sim_node.episode_result import EpisodeResult
+from wcpg_ros import domain
 from wcpg_ros.testing import Result, TrafficScene
 
 EXAMPLES = Path(__file__).parent.parent / 'examples'
@@ -127,3 +130,22 @@ def test_the_plugin_costs_nothing_to_those_who_do_not_use_it() -> None:
     code = ('import sys, pytest, wcpg_ros.testing\n'
             'print([name for name in ("rclpy", "numpy", "numba", "torch", "yaml") if name in sys.modules])')
     assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout == '[]\n'
+
+
+def test_memory_of_the_dead_is_removed_and_that_of_the_living_kept(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain, 'SHARED_MEMORY', tmp_path)
+    dead, alive, newborn = (tmp_path / f'fastrtps_{number:016x}' for number in range(3))
+    for segment in (dead, alive, newborn):
+        segment.touch()
+        lock = Path(f'{segment}_el')
+        lock.touch()
+        if segment != newborn:
+            os.utime(lock, (0, 0))
+    other = tmp_path / 'fastrtps_port7410_el'
+    other.touch()
+    os.utime(other, (0, 0))
+    with Path(f'{alive}_el').open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        domain.remove_dead_segments()
+    assert set(tmp_path.iterdir()) == {alive, Path(f'{alive}_el'), newborn, Path(f'{newborn}_el'), other}

@@ -25,6 +25,7 @@ from typing import Any
 DOMAINS = 101
 FIRST_PORT, PORTS_PER_DOMAIN = 7400, 250     # as the DDS standard has them
 SHARED_MEMORY = Path('/dev/shm')
+NEWBORN_SECONDS = 60.0     # age below which a lock may not be held yet
 LOCKS = Path(tempfile.gettempdir(), f'wcpg_ros_domains_{os.getuid()}')
 POLL = 0.02
 _LIBC, _PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
@@ -52,6 +53,7 @@ def taken_domain() -> Iterator[int]:
             last.write(str(domain))
         for left in shared_ports(domain):
             left.unlink(missing_ok=True)
+        remove_dead_segments()
         yield domain
 
 
@@ -60,6 +62,18 @@ def shared_ports(domain: int) -> list[Path]:
     ports = range(FIRST_PORT + PORTS_PER_DOMAIN * domain, FIRST_PORT + PORTS_PER_DOMAIN * (domain + 1))
     return [file for file in SHARED_MEMORY.glob('*fastrtps_port*')
             if (number := re.search(r'fastrtps_port(\d+)', file.name)) and int(number[1]) in ports]
+
+
+def remove_dead_segments() -> None:
+    """Remove Fast DDS's memory of processes that were killed, half a megabyte each: the living hold its lock."""
+    for lock in SHARED_MEMORY.glob('fastrtps_*_el'):
+        if not re.fullmatch(r'fastrtps_[0-9a-f]{16}_el', lock.name):
+            continue
+        with contextlib.suppress(OSError), lock.open() as file:     # held, somebody else's, or gone in this moment
+            if time.time() - os.fstat(file.fileno()).st_mtime > NEWBORN_SECONDS:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.with_name(lock.name.removesuffix('_el')).unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
 
 
 def ros_environment(domain: int) -> dict[str, str]:
