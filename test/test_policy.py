@@ -272,6 +272,19 @@ def test_the_probability_of_a_return_is_the_critics():
 
 
 @pytest.mark.parametrize('critic', ['gaussian', 'quantile', 'categorical'])
+def test_a_quantile_is_where_the_probability_reaches_its_share(critic):
+    policy, rows = Policy(random_model(critic=critic, return_scale=10.0)), random_observations(6)
+    for share in (0.05, 0.4, 0.9):
+        found = policy.quantile(rows, 0.5, 0.3, share)
+        reached = policy.probability(rows, 0.5, 0.3, found)
+        if critic == 'categorical':     # it has jumps: no smaller atom reaches the share
+            assert np.all(reached >= share - 1e-9)
+            assert np.all(policy.probability(rows, 0.5, 0.3, found - 1e-3) < share)
+        else:
+            np.testing.assert_allclose(reached, share, atol=1e-6)
+
+
+@pytest.mark.parametrize('critic', ['gaussian', 'quantile', 'categorical'])
 def test_the_tail_at_the_policys_own_level_is_its_cvar_and_at_one_its_mean(critic):
     policy = Policy(random_model(critic=critic, return_scale=3.0))
     rows = random_observations(5)

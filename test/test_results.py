@@ -83,14 +83,15 @@ def test_the_matrix_command_refuses_what_it_cannot_judge(tmp_path: Path, capsys:
 def test_calibration_errors_by_hand() -> None:
     """Two kinds of episode, told apart by the critic: 10 or 20 come, 12 or 22 are said. The spread is 10."""
     came = np.tile([10.0, 20.0], 500)
-    made = np.zeros(1000, [(name, np.float32) for name in ('discounted', 'predicted_mean', 'predicted_cvar')])
+    made = np.zeros(1000, [(name, np.float32) for name in ('discounted', 'predicted_mean', 'predicted_cvar', 'drawn')])
     made['discounted'], made['predicted_mean'], made['predicted_cvar'] = came, came + 2.0, 15.0
+    made['drawn'] = came[::-1]
     mean, cvar = errors(made, 0.1)
     assert (mean.predicted, mean.realised) == pytest.approx((17.0, 15.0))
     assert mean.error == pytest.approx(0.2)
     assert mean.constant == pytest.approx(0.5 * 4 / 5, abs=0.01)     # the bin in the middle holds both kinds
     assert not mean.believable
-    assert cvar.realised == pytest.approx(10.0)
+    assert (cvar.predicted, cvar.realised) == pytest.approx((10.0, 10.0))     # said of no episode, but of all
     made['predicted_mean'] = came + 0.5
     assert errors(made, 0.1)[0].believable
 

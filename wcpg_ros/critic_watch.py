@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from wcpg_ros.policy import Policy
 
-COLUMNS = ('sigma', 'sigma_peak', 'predicted_mean', 'predicted_std', 'predicted_cvar', 'discounted', 'probability')
+COLUMNS = ('sigma', 'sigma_peak', 'predicted_mean', 'predicted_std', 'predicted_cvar', 'drawn', 'discounted',
+           'probability')
 
 
 class CriticWatch:
@@ -21,6 +22,7 @@ class CriticWatch:
         sigma            mean over the episode's decisions of the critic's standard deviation of the return to come …
         sigma_peak       … and its largest
         predicted_mean   … _std, _cvar: the critic's at the first decision, of the discounted return …
+        drawn            … one draw from all that the critic held possible …
         discounted       … and the one that came
         probability      the critic's at the first decision, of a return no larger than that: uniform if calibrated
     """
@@ -48,6 +50,8 @@ class CriticWatch:
         risk = self._policy.risk(self._observation, self._action, self._alpha)
         discounted = rows['return'] * self._policy.info.gamma ** (self._decisions - 1.0)
         probability = self._policy.probability(self._observation, self._action, self._alpha, discounted)
-        values: tuple[Any, ...] = (self._sigma / self._decisions, self._peak, risk.mean, risk.std, risk.cvar,
+        drawn = self._policy.quantile(self._observation, self._action, self._alpha,
+                                      np.random.default_rng(0).random(len(rows)))
+        values: tuple[Any, ...] = (self._sigma / self._decisions, self._peak, risk.mean, risk.std, risk.cvar, drawn,
                                    discounted, probability)
         return append_fields(rows, COLUMNS, [np.asarray(value, np.float32) for value in values], usemask=False)

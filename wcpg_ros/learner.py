@@ -105,7 +105,7 @@ class Learner:
             elif layer == 'h2':
                 # One input and no bias would leave every unit dead or linear. Let them bend at levels k spread
                 # over log alpha, where risk changes, half of them as 1 - alpha / k below k: steep for small k.
-                bend = 0.01 ** rng.random(len(weight))
+                bend = self.recipe.alpha.minimum ** rng.random(len(weight))
                 steep = rng.random(len(weight)) < 0.5
                 weight[:, 0] = np.where(steep, -1.0 / bend, 1.0)
                 parameters[f'{network}.h2.bias'][:] = np.where(steep, 1.0, -bend)

@@ -22,6 +22,7 @@ from wcpg_ros.risk import (
     VARIANCE_FLOOR,
     atoms_cvar,
     normal_cdf,
+    normal_quantile,
     quantile_levels,
     quantile_mean_std,
     quantile_probabilities,
@@ -103,6 +104,24 @@ class Policy:
         shares = quantile_levels(levels, output.shape[-1] // 2)
         return np.array([np.interp(at, np.sort(row), share, left=0.0, right=1.0)
                          for at, row, share in zip(scaled, output, shares, strict=True)])
+
+    def quantile(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, share: ArrayLike
+                 ) -> NDArray[np.float64]:
+        """The return below which the critic sees this share of what may come, for each row of a batch."""
+        rows, single = self._rows(observation)
+        _, levels = self._alphas_and_levels(alpha, len(rows), single)
+        output, (mean, std, _) = self._speaker(rows, levels, self._actions(action, len(rows), single))
+        wanted = np.broadcast_to(np.asarray(share, np.float64), len(rows))
+        if self.info.critic == 'gaussian':
+            scaled = mean + std * normal_quantile(wanted)
+        elif self.info.critic == 'categorical':
+            below = np.cumsum(_softmax(output), axis=-1)
+            scaled = self._atoms[np.minimum(np.sum(below < wanted[:, None], axis=-1), len(self._atoms) - 1)]
+        else:
+            shares = quantile_levels(levels, output.shape[-1] // 2)
+            scaled = np.array([np.interp(at, share, np.sort(row))
+                               for at, row, share in zip(wanted, output, shares, strict=True)])
+        return scaled * self.info.return_scale
 
     def tail(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, level: float) -> NDArray[np.float64]:
         """CVaR at `level` of what the critic expects after `action` if the policy of `alpha` drives on, per row."""

@@ -132,6 +132,8 @@ class OfflineSettings(Group):
 class WorldSettings(Group):
     """How the simulator is used."""
 
+    scenario: str = ''                        # what the recipe is made for: train's default
+    episodes: int = bounded(5000, '[1, inf)')     # length of a run, unless train is told another
     row: str = 'train'                        # the scenario's row of traffic parameters
     scenes: int = bounded(16, '[1, inf)')     # driven side by side
     changes: dict[str, Any] = field(default_factory=dict)   # to the scenario, by dotted names: `layout.time: true`
@@ -161,7 +163,7 @@ class DialSettings(Group):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything about a training run but the scenario, the seed and its length."""
+    """Everything about a training run but its seed; the scenario and the length may be given apart."""
 
     networks: NetworksSettings = field(default_factory=NetworksSettings)
     critic: CriticSettings = field(default_factory=CriticSettings)

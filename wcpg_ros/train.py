@@ -1,7 +1,7 @@
 """Train a policy.
 
     train --scenario left_turn --config config/paper.yaml --seed 3 --episodes 5000 --out runs/x
-    train --scenario left_turn --config config/left_turn.yaml --seeds 0 1 2 3 --episodes 5000 --out runs/y
+    train --config config/left_turn.yaml --seeds 0 1 2 3 --out runs/y
     train --from-bag bags/big --config config/offline.yaml --out runs/z [--then-sim 1000]
     train --resume runs/x
 
@@ -36,14 +36,15 @@ from wcpg_ros.trainer import Trainer
 def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog='train', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
+    parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file (default: of the recipe)')
     parser.add_argument('--config', type=Path, help='the recipe, a YAML file')
     parser.add_argument('--set', nargs='*', action='extend', default=[], metavar='NAME=VALUE',
                         help='change a setting of the recipe, for instance learning.gamma=0.98')
     parser.add_argument('--seed', type=int, help='seed of the run (default 0)')
     parser.add_argument('--seeds', type=int, nargs='+', help='several runs side by side')
     parser.add_argument('--episodes', type=int,
-                        help='length of the run (default 5000); up to world.scenes - 1 more where several end at once')
+                        help='length of the run (default: of the recipe); up to world.scenes - 1 more where several '
+                             'end at once')
     parser.add_argument('--decisions', type=int, help='length of the run in decisions instead')
     parser.add_argument('--from-bag', type=Path, nargs='+', metavar='BAG', help='learn from recorded drives')
     parser.add_argument('--then-sim', type=int, metavar='EPISODES',
@@ -80,13 +81,20 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
             parser.error('--episodes and --decisions count driven ones: with --from-bag say --then-sim')
     elif options.then_sim is not None or rules != Rules():
         parser.error('--then-sim, --map, --vehicle-size, --scene-pose and --tolerance go with --from-bag')
-    for name in ('scenario', 'config', 'out'):
-        if getattr(options, name) is None:
+    if options.config is None:
+        parser.error('--config is needed (or --resume)')
+    recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
+    options.scenario = options.scenario or recipe.world.scenario
+    for name in ('scenario', 'out'):
+        if not getattr(options, name):
             parser.error(f'--{name} is needed (or --resume)')
     if options.seed is not None and options.seeds:
         parser.error('give --seed or --seeds, not both')
     seeds = options.seeds or [options.seed or 0]
-    episodes = options.then_sim or 0 if bags else 5000 if options.episodes is None else options.episodes
+    if bags:
+        episodes = options.then_sim or 0
+    else:
+        episodes = recipe.world.episodes if options.episodes is None else options.episodes
     decisions = 0 if options.decisions is None else options.decisions
     if options.decisions is not None and options.episodes is not None:
         parser.error('give --episodes or --decisions, not both')
@@ -94,7 +102,6 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
         parser.error('--seed, --seeds and --then-sim must be at least 0, --episodes and --decisions at least 1')
     if Path(options.scenario).is_file():
         options.scenario = str(Path(options.scenario).resolve())     # so that --resume finds it from anywhere
-    recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
     load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
     runs = []
     for seed in seeds:

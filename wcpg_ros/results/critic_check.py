@@ -22,11 +22,13 @@ BINS = 5
 class Error:
     """How far predictions are from what came, as a share of the 5–95% spread of what came.
 
-    Episodes are put into five equal bins by their prediction, and within a bin the mean prediction is compared with
-    what came of its episodes. A constant, the same figure of all episodes, knows no bin from another.
+    Episodes are put into five equal bins by their prediction, and within a bin what the critic said of its episodes is
+    compared with what came of them. CVaR of many episodes is not the mean of each one's CVaR, so one return is drawn
+    from what the critic held possible in each, and CVaR taken of those. A constant, the same figure of all episodes,
+    knows no bin from another.
     """
 
-    predicted: float     # mean of all predictions
+    predicted: float     # of all episodes
     realised: float      # of all episodes
     error: float         # mean over bins
     constant: float      # the same for a constant predictor
@@ -41,16 +43,16 @@ def errors(rows: np.ndarray, alpha: float) -> tuple[Error, Error]:
     """Of the mean and of CVaR at alpha."""
     low, high = np.percentile(rows['discounted'], [5, 95])
     spread = float(high - low) or float('nan')     # where all returns are alike, nothing is a share of their spread
-    return (_error(rows['predicted_mean'], rows['discounted'], 1.0, spread),
-            _error(rows['predicted_cvar'], rows['discounted'], alpha, spread))
+    return (_error(rows['predicted_mean'], rows['predicted_mean'], rows['discounted'], 1.0, spread),
+            _error(rows['predicted_cvar'], rows['drawn'], rows['discounted'], alpha, spread))
 
 
-def _error(predicted: NDArray, realised: NDArray, alpha: float, spread: float) -> Error:
-    bins = np.array_split(np.argsort(predicted, kind='stable'), BINS)
+def _error(order: NDArray, predicted: NDArray, realised: NDArray, alpha: float, spread: float) -> Error:
+    bins = np.array_split(np.argsort(order, kind='stable'), BINS)
     constant = float(empirical_cvar(realised, alpha))
     came = [float(empirical_cvar(realised[chosen], alpha)) for chosen in bins]
-    said = [float(predicted[chosen].mean(dtype=float)) for chosen in bins]
-    return Error(float(predicted.mean(dtype=float)), constant,
+    said = [float(empirical_cvar(predicted[chosen], alpha)) for chosen in bins]
+    return Error(float(empirical_cvar(predicted, alpha)), constant,
                  float(np.mean([abs(a - b) for a, b in zip(said, came, strict=True)])) / spread,
                  float(np.mean([abs(constant - b) for b in came])) / spread)
 
@@ -97,6 +99,7 @@ def lines(context: Context) -> list[str]:
             'right: a share x of the returns lies below its quantile x.', '',
             context.link(PICTURE, 'Predicted against realised quantiles of the return'), '',
             'Error: the episodes in five bins by their prediction, mean distance between what was said and what came '
-            'in a bin, in % of the 5–95% spread of the returns. A constant predictor says the same for all. '
+            'in a bin, in % of the 5–95% spread of the returns. For CVaR, what was said is one return per episode, '
+            'drawn from the distribution predicted for it. A constant predictor says the same for all. '
             'Believable: at most 10%, and below the constant.', '',
             *markdown(['', 'of', 'predicted', 'realised', 'error %', 'constant %', 'believable'], body)]
