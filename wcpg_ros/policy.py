@@ -82,9 +82,8 @@ class Policy:
     def risk(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike) -> Risk:
         """Mean, standard deviation and CVaR (Eq. 9, or the quantiles') of the return after `action` (m/s², one or
         one for each row). Of two critics the one with the smaller CVaR speaks."""
-        rows, single = self._rows(observation)
-        alphas, levels = self._alphas_and_levels(alpha, len(rows), single)
-        output, (mean, std, cvar) = self._speaker(rows, levels, self._actions(action, len(rows), single))
+        alphas, levels, output, (mean, std, cvar) = self._judgement(observation, action, alpha)
+        single = np.ndim(observation) == 1
         if self.info.dial:     # the policy of one level, looked at with another
             cvar = self._tail(output, mean, std, levels, alphas)
         mean, std, cvar = np.stack([mean, std, cvar]) * self.info.return_scale
@@ -93,10 +92,8 @@ class Policy:
     def probability(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, value: ArrayLike
                     ) -> NDArray[np.float64]:
         """The critic's probability of a return of at most `value`, for each row of a batch."""
-        rows, single = self._rows(observation)
-        _, levels = self._alphas_and_levels(alpha, len(rows), single)
-        output, (mean, std, _) = self._speaker(rows, levels, self._actions(action, len(rows), single))
-        scaled = np.broadcast_to(np.asarray(value, np.float64) / self.info.return_scale, len(rows))
+        _, levels, output, (mean, std, _) = self._judgement(observation, action, alpha)
+        scaled = np.broadcast_to(np.asarray(value, np.float64) / self.info.return_scale, len(output))
         if self.info.critic == 'gaussian':
             return normal_cdf((scaled - mean) / std)
         if self.info.critic == 'categorical':
@@ -108,26 +105,22 @@ class Policy:
     def quantile(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, share: ArrayLike
                  ) -> NDArray[np.float64]:
         """The return below which the critic sees this share of what may come, for each row of a batch."""
-        rows, single = self._rows(observation)
-        _, levels = self._alphas_and_levels(alpha, len(rows), single)
-        output, (mean, std, _) = self._speaker(rows, levels, self._actions(action, len(rows), single))
-        wanted = np.broadcast_to(np.asarray(share, np.float64), len(rows))
+        _, levels, output, (mean, std, _) = self._judgement(observation, action, alpha)
+        wanted = np.broadcast_to(np.asarray(share, np.float64), len(output))
         if self.info.critic == 'gaussian':
             scaled = mean + std * normal_quantile(wanted)
         elif self.info.critic == 'categorical':
             below = np.cumsum(_softmax(output), axis=-1)
             scaled = self._atoms[np.minimum(np.sum(below < wanted[:, None], axis=-1), len(self._atoms) - 1)]
         else:
-            shares = quantile_levels(levels, output.shape[-1] // 2)
-            scaled = np.array([np.interp(at, share, np.sort(row))
-                               for at, row, share in zip(wanted, output, shares, strict=True)])
+            known = quantile_levels(levels, output.shape[-1] // 2)
+            scaled = np.array([np.interp(at, at_known, np.sort(row))
+                               for at, row, at_known in zip(wanted, output, known, strict=True)])
         return scaled * self.info.return_scale
 
     def tail(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, level: float) -> NDArray[np.float64]:
         """CVaR at `level` of what the critic expects after `action` if the policy of `alpha` drives on, per row."""
-        rows, single = self._rows(observation)
-        _, levels = self._alphas_and_levels(alpha, len(rows), single)
-        output, (mean, std, _) = self._speaker(rows, levels, self._actions(action, len(rows), single))
+        _, levels, output, (mean, std, _) = self._judgement(observation, action, alpha)
         return self._tail(output, mean, std, levels, level) * self.info.return_scale
 
     def _tail(self, output: Floats, mean: NDArray, std: NDArray, levels: Floats, at: ArrayLike) -> NDArray[np.float64]:
@@ -137,6 +130,13 @@ class Policy:
         if self.info.critic == 'categorical':
             return atoms_cvar(np.broadcast_to(self._atoms, output.shape), _softmax(output), at)
         return atoms_cvar(output, quantile_probabilities(levels, output.shape[-1] // 2), at)
+
+    def _judgement(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike
+                   ) -> tuple[Floats, Floats, Floats, NDArray[np.float64]]:
+        """Alphas and trained levels [n], outputs [n, k] and statistics [3, n] of the critic that speaks."""
+        rows, single = self._rows(observation)
+        alphas, levels = self._alphas_and_levels(alpha, len(rows), single)
+        return alphas, levels, *self._speaker(rows, levels, self._actions(action, len(rows), single))
 
     def _speaker(self, rows: Floats, levels: Floats, actions: NDArray[np.float64]
                  ) -> tuple[Floats, NDArray[np.float64]]:
