@@ -96,6 +96,11 @@ def who_drives(cars, drivers):
     return count
 
 
+def stops_at(gap, speed, braking):
+    """How far ahead a vehicle would stand that brakes now."""
+    return gap + speed * speed / (2.0 * braking)
+
+
 def decide(p, segments, lanes, scene, cars, drivers):
     """Set the acceleration of all `drivers` for this step, from the states of now."""
     threatened = committed(p, scene)
@@ -114,14 +119,19 @@ def decide(p, segments, lanes, scene, cars, drivers):
 
     for k in drivers:
         car = cars[k]
+        # The nearest ahead, and whoever could come to a stop nearest: beside a standing car another may be passing it.
         gap, leader_speed = _NOBODY, _NOBODY
+        stop_gap, stop_speed = _NOBODY, 0.0
         for j in drivers:
             other = cars[j]
             if j == k or other.s < car.s or (other.s == car.s and j > k):
                 continue
-            if ((in_lane(other, car.lane) or in_lane(other, car.target))
-                    and other.s - car.s - p.vehicle_length < gap):
-                gap, leader_speed = other.s - car.s - p.vehicle_length, other.speed
+            if in_lane(other, car.lane) or in_lane(other, car.target):
+                ahead = other.s - car.s - p.vehicle_length
+                if ahead < gap:
+                    gap, leader_speed = ahead, other.speed
+                if stops_at(ahead, other.speed, limit) < stops_at(stop_gap, stop_speed, limit):
+                    stop_gap, stop_speed = ahead, other.speed
 
         acceleration = cruise(car.speed, car.desired, p.driver_cruise_gain, p.driver_cruise_acceleration)
         if threatened and not ego_joined and reacts(p, lanes, scene, car, ego_lane, ego_road_s):
@@ -142,6 +152,10 @@ def decide(p, segments, lanes, scene, cars, drivers):
             acceleration = follow(acceleration, car.speed, gap, leader_speed, p.driver_standstill_gap,
                                   p.driver_headway, p.driver_gap_gain, p.driver_speed_gain, limit,
                                   p.driver_reaction, dt)
+            if stop_gap > gap:
+                acceleration = follow(acceleration, car.speed, stop_gap, stop_speed, p.driver_standstill_gap,
+                                      p.driver_headway, p.driver_gap_gain, p.driver_speed_gain, limit,
+                                      p.driver_reaction, dt)
             consider_lane_change(p, lanes, scene, cars, k, gap, leader_speed, ego_road_s, ego_lane)
         # Brakes hold a standing car, so its acceleration never exceeds what stops it.
         car.acceleration = min(max(acceleration, -limit, -car.speed / dt), limit)
@@ -187,5 +201,5 @@ def move(p, segments, lanes, car):
             car.lane, car.change, car.rest = car.target, 0.0, p.driver_lane_change_pause
 
 
-in_lane, committed, lane_is_free, consider_lane_change, reacts, who_drives, decide, move = compiled(
-    in_lane, committed, lane_is_free, consider_lane_change, reacts, who_drives, decide, move)
+in_lane, committed, lane_is_free, consider_lane_change, reacts, who_drives, stops_at, decide, move = \
+    compiled(in_lane, committed, lane_is_free, consider_lane_change, reacts, who_drives, stops_at, decide, move)

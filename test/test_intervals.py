@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from wcpg_ros.resampling import bootstrap_cvars
 from wcpg_ros.results.intervals import (
-    bootstrap_cvars,
     bootstrap_mean,
     clopper_pearson,
     difference,

@@ -3,8 +3,9 @@
 A policy trained at level l maximises, in every state, CVaR at l of what may come *from there on*. What a user means by
 alpha is the worst alpha share of *episodes*. The two differ: a risk already survived counts no more in later states,
 so the policy of l drives episodes as somebody does who looks at another share of them. After training every level is
-driven on the validation seeds, and each alpha is given the level whose episodes have the best CVaR at alpha. The
-pairs travel in the model file; between them the dial is linear.
+driven on the validation seeds, and each alpha is given the level whose episodes have the best CVaR at alpha. Around
+its best CVaR is flat, and which level happens to win is luck: the episodes are resampled, and the winners' mean (of
+log level) is taken. The pairs travel in the model file; between them the dial is linear.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wcpg_ros.risk import empirical_cvar
+from wcpg_ros.resampling import bootstrap_cvars
 
 # The alphas that are calibrated.
 KNOTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
+RESAMPLES = 200
 
 Pairs = Sequence[Sequence[float]]     # (alpha, level), rising
 
@@ -56,18 +58,16 @@ def spread_levels(minimum: float, maximum: float, count: int) -> NDArray[np.floa
 
 def calibrate(levels: NDArray, returns: NDArray, knots: Sequence[float] = KNOTS) -> list[list[float]]:
     """Pairs for `knots`, from the returns [levels, episodes] that rising levels had in the same episodes."""
-    pairs: list[list[float]] = []
-    lowest = 0
-    for alpha in knots:
-        worth = _smooth(np.array([float(empirical_cvar(row, alpha)) for row in returns]))
-        lowest = max(lowest, int(np.argmax(worth)))
-        pairs.append([alpha, float(f'{levels[lowest]:.4g}')])
-    return pairs
+    _, drawn = bootstrap_cvars(returns, knots, RESAMPLES)
+    winners = np.argmax(_smooth(drawn), axis=1)                  # [resamples, knots]
+    chosen = np.exp(np.mean(np.log(levels.astype(np.float64))[winners], axis=0))
+    return [[alpha, float(f'{level:.4g}')]
+            for alpha, level in zip(knots, np.maximum.accumulate(chosen), strict=True)]
 
 
 def _smooth(values: NDArray) -> NDArray:
-    """Each value with its neighbours, twice: one lucky level must not win."""
+    """Each value with those of the neighbouring levels (axis 1), twice: one lucky level must not win."""
     for _ in range(2):
-        padded = np.pad(values, 1, mode='edge')
-        values = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
+        padded = np.pad(values, ((0, 0), (1, 1), (0, 0)), mode='edge')
+        values = 0.25 * padded[:, :-2] + 0.5 * padded[:, 1:-1] + 0.25 * padded[:, 2:]
     return values

@@ -8,8 +8,9 @@ import numpy as np
 
 from sim_node.scenario import load_scenario
 from wcpg_ros.episode_store import Drive
+from wcpg_ros.resampling import bootstrap_cvars
 from wcpg_ros.results.context import Context, markdown, percent
-from wcpg_ros.results.intervals import bootstrap_cvars, difference
+from wcpg_ros.results.intervals import difference
 
 GREEDY_ALPHAS = (0.02, 0.1, 0.3)
 

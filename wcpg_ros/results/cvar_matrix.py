@@ -23,8 +23,9 @@ from sim_node.state import COLLISION, SUCCESS
 from wcpg_ros.episode_store import Drive, EpisodeStore
 from wcpg_ros.jobs import BACKENDS, check_backend
 from wcpg_ros.json_text import json_text
+from wcpg_ros.resampling import bootstrap_cvars
 from wcpg_ros.results.context import mean_of
-from wcpg_ros.results.intervals import Interval, bootstrap_cvars, difference, holm, paired_difference
+from wcpg_ros.results.intervals import Interval, difference, holm, paired_difference
 
 ALPHAS = (0.02, 0.1, 0.3, 0.6, 1.0)
 SIGNIFICANT = 0.05
