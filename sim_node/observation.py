@@ -14,6 +14,9 @@ Layout 2, conflicts. What a driver would ask: when am I there, when are they? In
             before it arrives at this speed; the same if it accelerates; s that it has left before ego arrives
     9…13    the second, and so on
 
+In a lane that ego joins, nobody is out of the way by passing: from each of these seconds those are taken that the
+one behind needs to brake to the speed of the one in front.
+
 In both a last number with `time`: seconds since the episode began. A vehicle is relevant while it can still meet ego:
 it is in sight, in a lane that ego's route crosses or joins, has not left the crossing, and is not pulling away in front
 in a lane that ego joins. A slot with nobody in it reads as a vehicle standing where vehicles are born (layout 1) or one
@@ -147,10 +150,15 @@ def within(seconds):
 
 
 def ego_arrives(segments, view, s, speed, target):
-    """Seconds until ego, accelerating from now on, reaches an arc length of its route."""
-    seconds, _ = arrival(segments, int(view[VIEW_ROUTE]), s, speed, target, view[VIEW_LIMIT], view[VIEW_SPEED_MAX],
-                         view[VIEW_CORNERING], view[VIEW_BEND_BRAKING], _HORIZON)
-    return seconds
+    """When and how fast ego, accelerating from now on, reaches an arc length of its route: (seconds, m/s)."""
+    return arrival(segments, int(view[VIEW_ROUTE]), s, speed, target, view[VIEW_LIMIT], view[VIEW_SPEED_MAX],
+                   view[VIEW_CORNERING], view[VIEW_BEND_BRAKING], _HORIZON)
+
+
+def needed_behind(speed, front_speed, length, limit):
+    """Seconds that a vehicle must be behind another, to have its length and to brake to the other's speed."""
+    pace = max(speed, _CREEPING)
+    return (length + max(speed - front_speed, 0.0) ** 2 / (2.0 * limit)) / pace
 
 
 def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
@@ -162,8 +170,8 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
         if lanes[lane, LANE_CONFLICT] != 0.0:
             zone = min(zone, lanes[lane, EGO_ENTERS])
     out[0], out[1] = zone - ego_s, ego_speed
-    out[2] = ego_arrives(segments, view, ego_s, ego_speed, zone)
-    out[3] = ego_arrives(segments, view, ego_s, ego_speed, view[VIEW_GOAL])
+    out[2], _ = ego_arrives(segments, view, ego_s, ego_speed, zone)
+    out[3], _ = ego_arrives(segments, view, ego_s, ego_speed, view[VIEW_GOAL])
     for slot in range(4, end, _CONFLICT):
         out[slot], out[slot + 1] = _FAR, 0.0
         out[slot + 2], out[slot + 3], out[slot + 4] = _HORIZON, _HORIZON, -_HORIZON
@@ -188,16 +196,22 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
         if slot >= end:
             continue
         make_room(out, slot, filled, end, _CONFLICT)
-        enters = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
+        enters, ego_then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
+        hurries, fast = arrives, speed
+        if metres > 0.0:
+            fast = math.sqrt(speed * speed + 2.0 * limit * metres)
+            hurries = (fast - speed) / limit
         if lanes[lane, LANE_JOINED] != 0.0:
-            leaves, departs = enters, arrives + view[VIEW_LENGTH] / pace
+            first_by = enters + needed_behind(speed, ego_then, view[VIEW_LENGTH], limit)
+            first_by_fast = enters + needed_behind(fast, ego_then, view[VIEW_LENGTH], limit)
+            departs = arrives + needed_behind(ego_then, speed, view[VIEW_LENGTH], limit)
         else:
-            leaves = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
+            first_by, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
+            first_by_fast = first_by
             departs = (lanes[lane, LANE_LEAVES] - s) / pace
-        hurries = (math.sqrt(speed * speed + 2.0 * limit * metres) - speed) / limit if metres > 0.0 else arrives
         out[slot], out[slot + 1] = metres, speed
         out[slot + 2], out[slot + 3], out[slot + 4] = \
-            within(arrives - leaves), within(hurries - leaves), within(enters - departs)
+            within(arrives - first_by), within(hurries - first_by_fast), within(enters - departs)
         filled = min(filled + _CONFLICT, end)
 
 

@@ -71,7 +71,8 @@ def test_blocked_births_are_dropped_and_do_happen() -> None:
 
 @pytest.mark.parametrize('name', scenario_names())
 def test_the_number_of_vehicles_is_capped_and_traffic_ends(name: str) -> None:
-    for row, vehicles in (('train', 7), (list(load_scenario(name).rows)[6], 11)):
+    platoon = {'left_turn': 6, 'merge': 5}[name]
+    for row, vehicles in (('train', platoon + 2), (list(load_scenario(name).rows)[6], platoon + 6)):
         batch = Batch(load_scenario(name, row), 64, auto_reset=False)
         assert batch.cars.shape[1] == vehicles
         batch.reset(np.arange(64))
@@ -165,18 +166,19 @@ def test_a_copy_drives_on_alone(copied) -> None:
     with pytest.raises(SettingsError, match='state: call reset'):
         batch.state()
     batch.reset(np.arange(4))
-    batch.step(np.full(4, 1.0), repeat=20)
+    batch.step(np.full(4, -4.0), repeat=20)
     other = copied(batch)
     before = batch.scenes.copy()
-    seen = other.step(np.full(4, 1.0), repeat=4)
+    seen = other.step(np.full(4, -4.0), repeat=4)
     assert np.array_equal(batch.scenes, before)
     assert np.array_equal(seen.steps, other.scenes['step'])
-    assert np.array_equal(seen.observation, batch.step(np.full(4, 1.0), repeat=4).observation)
+    assert np.array_equal(seen.observation, batch.step(np.full(4, -4.0), repeat=4).observation)
 
 
 @pytest.mark.parametrize(('other', 'message'), [
     (lambda: Batch(load_scenario('merge'), 4), "state: 'scenes' does not fit this batch of 4 scenes"),
-    (lambda: Batch(load_scenario('left_turn'), 8), 'state: of another scene, or of other settings'),
+    (lambda: Batch(load_scenario('left_turn', changes={'traffic.platoon': 5}), 8),
+     'state: of another scene, or of other settings'),
     (lambda: Batch(load_scenario('merge', changes={'driver.headway': 1.0}), 8), 'state: of another scene, or of other'),
     (lambda: Batch(load_scenario('merge', '+5/1%'), 8), "state: 'cars' does not fit"),
 ])

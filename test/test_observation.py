@@ -12,9 +12,10 @@ from sim_node.scenario import load_scenario, scenario_names
 
 
 def look(name: str, ego: tuple[float, ...], others: list[tuple[float, ...]], layout: Layout | None = None,
-         elapsed: float = 0.0) -> np.ndarray:
+         elapsed: float = 0.0, **changes: float) -> np.ndarray:
     layout = layout or Layout()
-    geometry = build_geometry(load_scenario(name, changes=layout.changes()))
+    ego_changes = {f'ego.{key}': value for key, value in changes.items()}
+    geometry = build_geometry(load_scenario(name, changes={**layout.changes(), **ego_changes}))
     out = np.zeros(layout.size, np.float32)
     rows = np.array(others, dtype=np.float64).reshape(-1, 4)
     observe(geometry.segments, geometry.lanes, geometry.view, np.array(ego), rows, len(rows), elapsed, layout.time, out)
@@ -101,19 +102,24 @@ def test_conflicts_are_in_order_of_arrival_and_nobody_never_arrives() -> None:
 
 
 def test_the_seconds_of_a_conflict_by_hand() -> None:
-    """Ego drives 20 m/s on the straight merge ramp, already at its limit; the other one comes along the main road."""
-    ego, other = (-60.0, -6.15, 0.061, 20.0), (-60.0, -1.75, 0.0, 10.0)
-    seen = look('merge', ego, [other], CONFLICT)
+    """Ego drives 20 m/s on the straight merge ramp, already at its limit; the other one comes along the main road.
+
+    Each must be a length, 4.6 m, behind the other; and ego, 10 m/s quicker, (10 m/s)² / (2 · 4 m/s²) = 12.5 m more.
+    """
+    ego, other = (-60.0, -7.9235, 0.0873, 20.0), (-60.0, -1.75, 0.0, 10.0)
+    seen = look('merge', ego, [other], CONFLICT, cornering=100.0)
     to_zone, speed, until_zone, until_goal = seen[:4]
     assert speed == 20.0
     assert until_zone == pytest.approx(to_zone / 20.0, abs=1e-3)
     assert until_goal > until_zone
     metres, other_speed, before, before_if_it_accelerates, behind = seen[4:9]
     assert other_speed == 10.0
-    assert before == pytest.approx(metres / 10.0 - until_zone, abs=1e-3)
-    hurries = (math.sqrt(100.0 + 8.0 * metres) - 10.0) / 4.0
-    assert before_if_it_accelerates == pytest.approx(hurries - until_zone, abs=1e-3)
-    assert behind == pytest.approx(until_zone - (metres + 4.6) / 10.0, abs=1e-3)
+    assert before == pytest.approx(metres / 10.0 - until_zone - 4.6 / 10.0, abs=1e-3)
+    quick = math.sqrt(100.0 + 8.0 * metres)
+    needed = (4.6 + max(quick - 20.0, 0.0) ** 2 / 8.0) / quick
+    assert quick > 20.0
+    assert before_if_it_accelerates == pytest.approx((quick - 10.0) / 4.0 - until_zone - needed, abs=1e-3)
+    assert behind == pytest.approx(until_zone - metres / 10.0 - (4.6 + 12.5) / 20.0, abs=1e-3)
 
 
 def test_the_seconds_of_a_conflict_come_true() -> None:

@@ -233,7 +233,7 @@ def test_risk_of_a_quantile_critic():
         mean = np.sum(probability * values)
         assert together.mean[index] == pytest.approx(mean, abs=1e-4)
         assert together.std[index] == pytest.approx(np.sqrt(np.sum(probability * (values - mean) ** 2)), abs=1e-4)
-        assert together.cvar[index] == pytest.approx(values[:32].mean(), abs=1e-4)
+        assert together.cvar[index] == pytest.approx(np.sum(probability[:32] * values[:32]) / alpha, abs=1e-4)
 
 
 def test_risk_of_a_categorical_critic():

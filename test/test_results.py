@@ -151,7 +151,7 @@ def test_every_run_of_the_manifest_can_be_trained() -> None:
 
 @pytest.mark.parametrize(('change', 'message'), [
     ({'seads': [0]}, "unknown setting 'seads'"),
-    ({'runs': {'x': {'config': 'config/paper.yaml', 'file': 'x'}}}, 'x: give episodes or decisions'),
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'episodes': 5, 'decisions': 5}}}, 'x: give episodes or decisions'),
     ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'episodes': 5}}}, 'x: ppo takes decisions'),
     ({'evaluation': {'seed': 1000}}, r'evaluation.seed: expected within \[0, 999\]'),
 ])

@@ -44,12 +44,13 @@ def test_the_geometry_finds_where_the_routes_meet() -> None:
 
 def test_ego_can_always_stop_before_the_stop_line() -> None:
     for name in scenario_names():
-        batch = Batch(load_scenario(name), 500, auto_reset=False)
+        scenario = load_scenario(name)
+        batch = Batch(scenario, 500, auto_reset=False)
         batch.reset(np.arange(500))
         for _ in range(100):
-            batch.step(np.full(500, -3.6))
+            batch.step(np.full(500, -scenario.ego.start_braking))
         assert (batch.scenes['speed'] == 0.0).all()
-        assert (batch.scenes['s'] - 1.35 < build_geometry(load_scenario(name)).conflict_enter).all()
+        assert (batch.scenes['s'] - 1.35 < build_geometry(scenario).conflict_enter).all()
 
 
 def test_a_third_scene_is_a_new_file(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def road(*lanes: float, path: dict | None = None, **settings: float) -> list[dic
     ('reward.decay', 0.0, 'reward.decay: expected within'),
     ('reward.success', 1e300, 'reward.success: expected within'),
     ('ego.start_braking', 0.0, 'ego.start_braking: expected within'),
-    ('ego.start_braking', 0.1, 'ego.start_braking: expected a start at most 2000 m before the stop line, got 2012 m'),
+    ('ego.start_braking', 0.1, 'ego.start_braking: expected a start at most 2000 m before the stop line, got 2006 m'),
     ('ego.stop_margin', -1.0, 'ego.stop_margin: expected within'),
     ('ego.cornering', 0.0, 'ego.cornering: expected within'),
     ('ego.sight', 0.0, 'ego.sight: expected within'),

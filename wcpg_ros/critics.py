@@ -3,7 +3,7 @@
 | head          | outputs                              | learns by                 | CVaR                           |
 |---------------|--------------------------------------|---------------------------|--------------------------------|
 | `gaussian`    | mean Q, logit of the variance Y      | Eq. 6 target, Eq. 8 loss  | Q - c(alpha) sqrt(Y), Eq. 9    |
-| `quantile`    | 2K quantiles, K of them below alpha  | quantile Huber loss       | mean of the first K            |
+| `quantile`    | 2K quantiles, K of them below alpha  | quantile Huber loss       | weighted sum of the first K    |
 | `categorical` | logits of fixed returns              | cross-entropy             | mean of the worst, categorical.py |
 
 Y is the paper's Upsilon. All see returns divided by `return_scale`, one sample per column, and write into
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from wcpg_ros.categorical import CategoricalHead
 from wcpg_ros.networks import ONE, ZERO, Array, compiled
-from wcpg_ros.risk import VARIANCE_FLOOR, quantile_mean_std, risk_measure
+from wcpg_ros.risk import VARIANCE_FLOOR, quantile_edges, quantile_mean_std, risk_measure
 from wcpg_ros.settings import CriticSettings
 
 SMALLEST_LEVEL = np.float32(1e-4)    # whose weight is the largest
@@ -171,15 +171,21 @@ def quantile_huber(error: np.float32, level: np.float32, kappa: np.float32) -> t
 
 
 @compiled
-def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, bootstrap: Array, kappa: np.float32,
-                   low: np.float32, high: np.float32, weighted: bool, gradient: Array) -> float:
+def _edge(shares: Array, alpha: np.float32, k: int) -> np.float32:
+    """An edge of the slices, linear in alpha."""
+    return shares[0, k] + alpha * (shares[1, k] - shares[0, k])
+
+
+@compiled
+def _quantile_loss(out: Array, next_out: Array, alpha: Array, shares: Array, reward: Array, bootstrap: Array,
+                   kappa: np.float32, low: np.float32, high: np.float32, weighted: bool, gradient: Array) -> float:
     """The mean over samples and levels of the expected `quantile_huber` under the target's atoms, kept in [low, high].
 
     A low level t is weighted by 1 / sqrt(t): at its optimum every one's gradient then has the same variance.
     Unweighted, the far tail pulls so weakly that a rare loss is not learnt (docs/deviations.md).
+    `shares` are the edges of the slices at alpha = 0 and 1, from which those of every alpha follow.
     """
     outputs, size = out.shape
-    count = outputs // 2
     atoms = np.empty(outputs, np.float32)
     weights = np.empty(outputs, np.float32)
     total = 0.0
@@ -187,14 +193,13 @@ def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, boo
         for j in range(outputs):
             atom = reward[b] + bootstrap[b] * next_out[j, b]
             atoms[j] = low if atom < low else high if atom > high else atom   # this way round a NaN stays one
-            weights[j] = (alpha[b] if j < count else ONE - alpha[b]) / np.float32(count)
+            weights[j] = _edge(shares, alpha[b], j + 1) - _edge(shares, alpha[b], j)
         used = outputs
         if bootstrap[b] == ZERO:   # after a terminal every atom is the reward: one of weight 1 says the same
             used = 1
             weights[0] = ONE
         for i in range(outputs):
-            middle = np.float32((i % count + 0.5) / count)
-            level = alpha[b] * middle if i < count else alpha[b] + (ONE - alpha[b]) * middle
+            level = np.float32(0.5) * (_edge(shares, alpha[b], i) + _edge(shares, alpha[b], i + 1))
             expected_loss = ZERO
             expected_slope = ZERO
             for j in range(used):
@@ -208,9 +213,9 @@ def _quantile_loss(out: Array, next_out: Array, alpha: Array, reward: Array, boo
 
 
 @compiled
-def _quantile_risk(out: Array, alpha: Array, weights: Array, std_weight: float, value: Array, gradient: Array) -> None:
+def _quantile_risk(out: Array, alpha: Array, shares: Array, weights: Array, std_weight: float, value: Array,
+                   gradient: Array) -> None:
     outputs, size = out.shape
-    count = outputs // 2
     value[:] = ZERO
     for i in range(outputs):
         for b in range(size):
@@ -221,18 +226,18 @@ def _quantile_risk(out: Array, alpha: Array, weights: Array, std_weight: float, 
     for b in range(size):
         mean, square = 0.0, 0.0
         for i in range(outputs):
-            probability = (alpha[b] if i < count else 1.0 - alpha[b]) / count
+            probability = _edge(shares, alpha[b], i + 1) - _edge(shares, alpha[b], i)
             mean += probability * out[i, b]
             square += probability * out[i, b] ** 2
         std = np.sqrt(max(square - mean * mean, VARIANCE_FLOOR))
         value[b] -= std_weight * std
         for i in range(outputs):
-            probability = (alpha[b] if i < count else 1.0 - alpha[b]) / count
+            probability = _edge(shares, alpha[b], i + 1) - _edge(shares, alpha[b], i)
             gradient[i, b] -= std_weight * probability * (out[i, b] - mean) / std
 
 
 class QuantileHead:
-    """2K quantiles: K at the midpoints of equal slices of [0, alpha], K of [alpha, 1]; see risk.quantile_levels."""
+    """2K quantiles: K at the midpoints of slices of [0, alpha], K of [alpha, 1]; see risk.quantile_edges."""
 
     def __init__(self, count: int, kappa: float, risk: str, return_range: tuple[float, float],
                  weighted: bool = True) -> None:
@@ -240,6 +245,7 @@ class QuantileHead:
         self._low, self._high = (np.float32(end) for end in return_range)
         self._weighted = weighted
         self._count = count
+        self._shares = quantile_edges([0.0, 1.0], count).astype(np.float32)
         self._kappa = np.float32(max(kappa, 1e-12))   # 0 is the plain quantile loss
         self._measure = risk_measure(risk)
         self._alpha = np.zeros(0, np.float32)
@@ -253,11 +259,11 @@ class QuantileHead:
             self._weights = np.ascontiguousarray(weights.T, dtype=np.float32)
 
     def risk(self, out: Array, value: Array, gradient: Array) -> None:
-        _quantile_risk(out, self._alpha, self._weights, self._measure.std_weight, value, gradient)
+        _quantile_risk(out, self._alpha, self._shares, self._weights, self._measure.std_weight, value, gradient)
 
     def loss(self, out: Array, next_out: Array, reward: Array, bootstrap: Array, gradient: Array) -> float:
-        return _quantile_loss(out, next_out, self._alpha, reward, bootstrap, self._kappa, self._low, self._high,
-                              self._weighted, gradient)
+        return _quantile_loss(out, next_out, self._alpha, self._shares, reward, bootstrap, self._kappa, self._low,
+                              self._high, self._weighted, gradient)
 
     def moments(self, out: Array, alpha: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return quantile_mean_std(out.T, alpha)

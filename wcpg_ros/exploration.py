@@ -13,12 +13,15 @@ class Exploration:
     """Gaussian noise every decision, and now and then full throttle or full braking held for a while.
 
     Noise that is fresh every 0.4 s averages out: a car that dithers never learns what going through with it brings.
+    But a car that is thrown about all the time hardly sees where its own policy leads: spread over the scenes, both
+    are learnt from.
     """
 
     def __init__(self, settings: ExplorationSettings, scenes: int, bound: float, rng: np.random.Generator) -> None:
         self._settings = settings
         self._bound = bound
         self._rng = rng
+        self._strength = (np.arange(scenes) + 1.0) / scenes if settings.spread else np.ones(scenes)
         self._held = np.zeros(scenes, np.float32)       # m/s²
         self._left = np.zeros(scenes, np.int64)         # decisions for which it is still held
 
@@ -29,9 +32,10 @@ class Exploration:
     def perturb(self, actions: Array) -> Array:
         """The actor's actions, changed."""
         s, n = self._settings, self._held.size
-        noisy = np.clip(actions + s.noise_std * self._rng.standard_normal(n), -self._bound, self._bound)
+        noise = s.noise_std * self._strength * self._rng.standard_normal(n)
+        noisy = np.clip(actions + noise, -self._bound, self._bound)
         if s.hold_probability:
-            starts = (self._left == 0) & (self._rng.random(n) < s.hold_probability)
+            starts = (self._left == 0) & (self._rng.random(n) < s.hold_probability * self._strength)
             signs = np.where(self._rng.random(n) < 0.5, -1.0, 1.0)
             lengths = self._rng.geometric(1.0 / s.hold_decisions, n)
             self._held[starts] = (self._bound * signs)[starts]

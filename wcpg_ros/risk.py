@@ -112,26 +112,26 @@ def normal_quantile(p: ArrayLike) -> Array:
     return np.where(centre, q * z, np.copysign(z, q))[()]
 
 
-def quantile_probabilities(alpha: ArrayLike, count: int) -> Array:
-    """Probability of each of a quantile critic's 2*count outputs, last axis: alpha/count for each of the
-    first `count`, which describe the tail below alpha, (1-alpha)/count for each of the others."""
+def quantile_edges(alpha: ArrayLike, count: int) -> Array:
+    """The shares 0, ..., alpha, ..., 1 between which a quantile critic's 2*count outputs lie, last axis.
+
+    The first `count` slices divide [0, alpha], so that even alpha = 0.02 is `count` numbers. They widen from 0 on,
+    as squares: at alpha = 1, too, a loss that one of a thousand futures brings has slices of its own.
+    """
     alpha = np.asarray(alpha, dtype=np.float64)[..., None]
-    half = np.ones(count) / count
-    return np.concatenate([alpha * half, (1.0 - alpha) * half], axis=-1)
+    share = np.arange(count + 1) / count
+    return np.concatenate([alpha * share ** 2, alpha + (1.0 - alpha) * share[1:]], axis=-1)
+
+
+def quantile_probabilities(alpha: ArrayLike, count: int) -> Array:
+    """Probability of each of a quantile critic's 2*count outputs, last axis."""
+    return np.diff(quantile_edges(alpha, count), axis=-1)
 
 
 def quantile_levels(alpha: ArrayLike, count: int) -> Array:
-    """Levels of a quantile critic's 2*count outputs, last axis: the midpoints of `count` equal slices of
-    [0, alpha], then of [alpha, 1]. So even alpha = 0.02 is `count` numbers, and CVaR their plain mean."""
-    alpha = np.asarray(alpha, dtype=np.float64)[..., None]
-    middle = (np.arange(count) + 0.5) / count
-    return np.concatenate([alpha * middle, alpha + (1.0 - alpha) * middle], axis=-1)
-
-
-def _quantile_edges(alpha: Array, count: int) -> Array:
-    """The edges of those slices: 0, ..., alpha, ..., 1, with alpha itself exact."""
-    share = np.arange(count + 1) / count
-    return np.concatenate([alpha * share, alpha + (1.0 - alpha) * share[1:]], axis=-1)
+    """Levels of a quantile critic's 2*count outputs, last axis: the midpoints of its slices."""
+    edges = quantile_edges(alpha, count)
+    return 0.5 * (edges[..., 1:] + edges[..., :-1])
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class RiskMeasure:
         """Weights on a critic's 2*count quantiles (see quantile_levels), summing to 1 along the last axis."""
         if self._distortion is None:
             raise ValueError(f'risk measure {self.name!r} is a Gaussian formula: with a quantile critic use `cvar`')
-        alpha = check_alpha(alpha)[..., None]
-        return np.diff(self._distortion(_quantile_edges(alpha, count), alpha), axis=-1)
+        alpha = check_alpha(alpha)
+        return np.diff(self._distortion(quantile_edges(alpha, count), alpha[..., None]), axis=-1)
 
     def of_gaussian(self, mean: ArrayLike, std: ArrayLike, alpha: ArrayLike) -> Array:
         """The value of N(mean, std²) at level alpha."""

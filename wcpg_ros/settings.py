@@ -99,6 +99,7 @@ class ExplorationSettings(Group):
     random_decisions: int = bounded(2000, '[0, inf)')    # the first decisions are uniform over the action range
     hold_probability: float = bounded(0.0, '[0, 1]')     # per decision, to start holding full throttle or braking
     hold_decisions: float = bounded(4.0, '[1, inf)')     # mean length of such a hold
+    spread: bool = False     # of the scenes side by side the first hardly explores, the last as much as said above
 
 
 @dataclass(frozen=True)

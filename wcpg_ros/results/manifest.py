@@ -40,14 +40,14 @@ class RunSettings(Group):
     algorithm: Literal['wcpg', 'ddpg', 'ppo', 'c51'] = 'wcpg'
     changes: dict[str, Any] = field(default_factory=dict)     # to the recipe …
     scene: dict[str, Any] = field(default_factory=dict)       # … and to the scene that it trains in
-    episodes: int = bounded(0, '[0, inf)')                    # its length …
-    decisions: int = bounded(0, '[0, inf)')                   # … in one of the two
+    episodes: int = bounded(0, '[0, inf)')                    # its length, in one of the two …
+    decisions: int = bounded(0, '[0, inf)')                   # … or, with neither, the recipe's own
     shipped: str = ''                                         # the file that stands for the seed it says it has
     seeds: tuple[int, ...] = ()                               # fewer of them, if not empty
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check((self.episodes > 0) != (self.decisions > 0), 'runs', f'{self.file}: give episodes or decisions')
+        check(not (self.episodes and self.decisions), 'runs', f'{self.file}: give episodes or decisions, not both')
         check(self.algorithm == 'wcpg' or self.decisions > 0, 'runs', f'{self.file}: {self.algorithm} takes decisions')
 
 

@@ -53,7 +53,8 @@ def config_of(run: Run) -> RunConfig | BaselineConfig:
     """What its trainer is told."""
     settings, recipe = run.settings, run.recipe()
     if settings.algorithm == 'wcpg':
-        return RunConfig(run.scenario, run.seed, settings.episodes, recipe, decisions=settings.decisions)
+        episodes = 0 if settings.decisions else settings.episodes or recipe.world.episodes
+        return RunConfig(run.scenario, run.seed, episodes, recipe, decisions=settings.decisions)
     return BaselineConfig(settings.algorithm, run.scenario, run.seed, settings.decisions, recipe)
 
 
