@@ -62,6 +62,18 @@ def test_one_lucky_level_does_not_win() -> None:
     assert calibrate(levels, returns, [0.5, 1.0])[0][1] == pytest.approx(float(levels[10]), rel=1e-3)
 
 
+def test_among_levels_that_are_equally_good_chance_moves_the_dial_little() -> None:
+    levels = spread_levels(0.001, 1.0, 31)
+    chosen, luckiest = [], []
+    for seed in range(10):
+        returns = np.random.default_rng(seed).normal(10.0, 5.0, (31, 2000))
+        returns[np.abs(np.arange(31) - 12) > 6] -= 10.0     # of levels 6 to 18, chance alone decides which wins
+        chosen.append(np.interp(calibrate(levels, returns, [0.5, 1.0])[0][1], levels, np.arange(31)))
+        luckiest.append(np.argmax(empirical_cvar(returns, 0.5)))
+    assert np.mean(chosen) == pytest.approx(12.0, abs=1.5)
+    assert np.std(chosen) < 0.7 * np.std(luckiest)
+
+
 def test_a_policy_drives_at_the_level_of_its_alpha() -> None:
     plain, dialled = Policy(random_model(alpha_min=0.001)), Policy(random_model(dial=PAIRS))
     rows, alphas = random_observations(5), np.array([0.01, 0.03, 0.1, 0.4, 1.0], np.float32)

@@ -106,6 +106,17 @@ def test_noise_has_the_asked_size_and_stays_within_bounds() -> None:
     assert np.abs(exploration.perturb(np.full(10_000, 4.0, np.float32))).max() == 4.0
 
 
+def test_spread_over_the_scenes_the_first_hardly_explores_and_the_last_as_much_as_asked() -> None:
+    settings = ExplorationSettings(noise_std=0.5, spread=True)
+    exploration = Exploration(settings, 4, 100.0, np.random.default_rng(0))
+    actions = np.stack([exploration.perturb(np.zeros(4, np.float32)) for _ in range(20_000)])
+    np.testing.assert_allclose(actions.std(axis=0), [0.125, 0.25, 0.375, 0.5], rtol=0.03)
+    settings = ExplorationSettings(noise_std=0.0, hold_probability=0.2, hold_decisions=1.0, spread=True)
+    held = Exploration(settings, 2, 4.0, np.random.default_rng(0))
+    actions = np.stack([held.perturb(np.zeros(2, np.float32)) for _ in range(20_000)])
+    np.testing.assert_allclose((actions != 0.0).mean(axis=0), [0.1, 0.2], rtol=0.05)
+
+
 def test_held_actions_last_as_long_as_asked_and_end_with_the_episode() -> None:
     settings = ExplorationSettings(noise_std=0.0, hold_probability=0.05, hold_decisions=5.0)
     exploration = Exploration(settings, 500, 4.0, np.random.default_rng(0))

@@ -73,3 +73,19 @@ def test_drivers_keep_the_rules_of_the_road_on_every_row(name: str, row: str) ->
     assert watch.sharpest < 3.0
     assert watch.furthest < 9.0, 'a body left the road'
     assert watch.changes > 10
+
+
+def test_a_driver_heeds_a_standing_car_beside_one_that_is_passing_it() -> None:
+    """It begins to change lanes; the nearest ahead is in the other lane, at 12 m/s, and 12 m further on a car stands in
+    its own: 33.4 m away, of which braking from 15 m/s at 4 m/s² takes 28."""
+    batch = Batch(load_scenario('merge'), 1, auto_reset=False)
+    batch.reset([0])
+    cars = batch.cars[0]
+    cars['status'][3:] = 0
+    for car, s, speed, lane, target in ((0, 100.0, 0.0, 0, 0), (1, 88.0, 12.0, 1, 1), (2, 62.0, 15.0, 0, 1)):
+        cars[['status', 'lane', 'target', 's', 'x', 'y', 'lateral', 'heading', 'speed', 'desired']][car] = (
+            DRIVING, lane, target, s, s - 135.0, 3.5 * lane - 1.75, 3.5 * lane - 1.75, 0.0, speed, speed)
+        cars['change'][car], cars['change_length'][car] = 1.0, 67.0
+    for _ in range(30):
+        batch.step([-4.0])
+        assert cars['s'][2] + 4.6 < cars['s'][0]
