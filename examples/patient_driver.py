@@ -23,7 +23,7 @@ class PatientDriver(Node):
             self.answer(self.state['ego'], self.state['others'])     # both halves of one state are there
 
     def answer(self, ego, others):
-        waits = ego.pose.pose.position.y < -9.0 and any(-8.0 < car.translation.y < 150.0 for car in others.transforms)
+        waits = ego.pose.pose.position.y < -7.0 and any(-8.0 < car.translation.y < 150.0 for car in others.transforms)
         command = AccelStamped(header=others.header)     # the same stamp: it answers this state
         command.header.frame_id = 'base_link'
         command.accel.linear.x = -4.0 if waits else 4.0

@@ -24,8 +24,8 @@ from wcpg_ros.seeds import training_start
 from wcpg_ros.settings import ExplorationSettings, load_recipe
 
 RECIPE = replaced(load_recipe('config/left_turn.yaml'), {
-    'learning.batch': 32, 'learning.replay': 5000, 'exploration.random_decisions': 64, 'world.scenes': 4,
-    'validation.episodes': 20}, 'recipe')
+    'learning.batch': 32, 'learning.replay': 5000, 'learning.updates_per_decision': 0.5, 'world.scenes': 4,
+    'exploration.random_decisions': 64, 'validation.episodes': 20}, 'recipe')
 ALGORITHMS = ('ddpg', 'ppo', 'c51')
 INFO = BaselineInfo(algorithm='ddpg', output='tanh', scenario='merge', layout_version=1, vehicles=3,
                     time_feature=False, observation_size=16, normaliser_clip=5.0, action_bound=4.0, recipe={}, seed=0,
@@ -141,8 +141,9 @@ def test_the_exported_network_acts_as_the_librarys(algorithm: str) -> None:
     run.learn(200)
     output, tensors = run.tensors()
     layout = load_scenario('left_turn', 'train', RECIPE.world.changes).layout
-    baseline = Baseline(replace(INFO, algorithm=algorithm, output=output, time_feature=True,
-                                observation_size=layout.size), tensors)
+    info = replace(INFO, algorithm=algorithm, output=output, layout_version=layout.version, time_feature=layout.time,
+                   observation_size=layout.size, normaliser_clip=RECIPE.learning.observation_clip)
+    baseline = Baseline(info, tensors)
     observation = run.world.batch._observation.copy()
     if algorithm == 'c51':
         with torch.no_grad():
@@ -192,7 +193,7 @@ def test_the_command_trains_keeps_the_best_and_goes_on(tmp_path: Path, capsys: p
     out = tmp_path / 'run'
     options = ['--algorithm', 'ddpg', '--scenario', 'merge', '--config', 'config/merge.yaml', '--decisions', '400',
                '--out', str(out), '--set', 'learning.batch=32', 'exploration.random_decisions=64',
-               'validation.episodes=20']
+               'validation.episodes=20', 'world.scenes=16']
     assert train.main(options) == 0
     log = (out / 'log.csv').read_text().splitlines()
     assert [line.split(',')[0] for line in log] == ['decisions', '160', '320', '400']
@@ -209,8 +210,8 @@ def test_the_command_trains_keeps_the_best_and_goes_on(tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize(('change', 'message'), [
-    ('learning.updates_per_decision=0.3', 'times 16 scenes must be a whole number'),
-    ('critic.learning_rate=0.001', 'has one learning rate'),
+    ('learning.updates_per_decision=0.3', 'times 64 scenes must be a whole number'),
+    ('critic.learning_rate=0.002', 'has one learning rate'),
     ('learning.bach=3', "unknown setting 'bach'"),
 ])
 def test_terms_that_cannot_be_kept_are_refused(change: str, message: str, tmp_path: Path,

@@ -153,9 +153,9 @@ def test_time_stands_until_a_first_command_where_that_is_asked_for(nodes: Nodes,
     probe.until(lambda: len(states) > 8, 'the first state again and again')
     assert set(stamps(states)) == {0}
     assert 'no command' not in sim.text
-    Driver(probe, 1.0)
+    Driver(probe, -1.0)
     probe.until(lambda: nanoseconds(states[-1]) > SECOND, 'it drives')
-    assert states[-1].twist.twist.linear.x > states[0].twist.twist.linear.x + 0.5
+    assert states[-1].twist.twist.linear.x < states[0].twist.twist.linear.x - 0.5
     assert 'no command' not in sim.text
 
 
