@@ -165,8 +165,8 @@ def test_a_flipped_byte_in_a_weight_is_called_corruption(path):
 # whole files with wrong contents
 
 def test_another_format(path):
-    write(path, format_version=3)
-    with pytest.raises(ModelError, match=r'model format 3, this software reads 2; install the version'):
+    write(path, format_version=2)
+    with pytest.raises(ModelError, match=r'model format 2, this software reads 3; install the version'):
         ModelFile.load(path)
 
 

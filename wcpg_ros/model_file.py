@@ -33,7 +33,7 @@ from sim_node.observation import Layout
 from wcpg_ros.dial import DialError, check_dial
 from wcpg_ros.risk import risk_measure
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3     # raised whenever an old file would be read but mean something else
 
 # The networks of the paper's table "WCPG actor and critic networks": each layer and what it reads.
 ACTOR_LAYERS = {'h1': ('observation',), 'h2': ('alpha',), 'h3': ('h1', 'h2'), 'out': ('h3',)}
