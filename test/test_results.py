@@ -235,6 +235,8 @@ def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
     for each in cells:
         assert each['n'] == '12'
         assert sum(int(each[name]) for name in ('collisions', 'successes', 'timeouts')) == 12
+    for card in ('ours_merge_0.md', 'shipped_merge.md'):
+        assert (small / card).read_text().count('\n| +') == 6 * 5     # shifted rows, alphas
     driven = sorted(path.stat().st_mtime_ns for path in (small / 'store').iterdir())
     assert make_page(small) == 0
     assert (small / 'page' / 'results.md').read_text() == text

@@ -17,8 +17,9 @@ def describe(model: ModelFile) -> str:
     return '\n'.join([*(f'{name:18} {value}' for name, value in rows), 'recipe', _recipe(model.info, indent='  ')])
 
 
-def model_card(path: str | Path, results: Sequence[Mapping[str, Any]] = ()) -> str:
-    """A short card in Markdown for the model at `path`; `results` are the rows of its evaluation, if there is one."""
+def model_card(path: str | Path, results: Sequence[Mapping[str, Any]] = (), about: str = '') -> str:
+    """A short card in Markdown for the model at `path`; `results` are the rows of its evaluation, if there is one,
+    and `about` says how they came about."""
     path = Path(path)
     model = ModelFile.load(path)
     info = model.info
@@ -33,15 +34,16 @@ def model_card(path: str | Path, results: Sequence[Mapping[str, Any]] = ()) -> s
     ]
     if results:
         columns = tuple(results[0])
-        parts += ['## Evaluation', _table(columns, [tuple(row[column] for column in columns) for row in results])]
+        parts += ['## Evaluation', *filter(None, [about]),
+                  _table(columns, [tuple(row[column] for column in columns) for row in results])]
     parts += ['## Recipe', f'```json\n{_recipe(info)}\n```']
     return '\n\n'.join(parts) + '\n'
 
 
-def write_model_card(path: str | Path, results: Sequence[Mapping[str, Any]] = ()) -> Path:
+def write_model_card(path: str | Path, results: Sequence[Mapping[str, Any]] = (), about: str = '') -> Path:
     """Write the card beside the model, as `.md`, and return its path."""
     card = Path(path).with_suffix('.md')
-    write_atomically(card, model_card(path, results).encode())
+    write_atomically(card, model_card(path, results, about).encode())
     return card
 
 

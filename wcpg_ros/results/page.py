@@ -31,6 +31,7 @@ from wcpg_ros.results import (
     tables,
     uncertainty,
 )
+from wcpg_ros.results.cards import write_cards
 from wcpg_ros.results.context import Context, Section
 from wcpg_ros.results.manifest import MANIFEST, check_files, load_manifest
 
@@ -39,7 +40,7 @@ SECTIONS: tuple[Section, ...] = (tables, bars, dial, pareto, curves, uncertainty
 
 
 def write_page(context: Context, backend: str, progress: bool) -> None:
-    """Check everything, drive what is missing, write the page."""
+    """Check everything, drive what is missing, write the page, and the model cards with it."""
     check_files(context.manifest.all_runs())
     drives = list(dict.fromkeys(drive for section in SECTIONS for drive in section.drives(context)))
     for drive in drives:
@@ -48,6 +49,8 @@ def write_page(context: Context, backend: str, progress: bool) -> None:
     parts = [section.lines(context) for section in tqdm(SECTIONS, unit='section', disable=not progress, leave=False)]
     text = [*_head(context), *claims.lines(context), *(line for part in parts for line in part)]
     write_atomically(context.page, '\n'.join(text).encode())
+    if not context.quick:
+        write_cards(context)
 
 
 def _head(context: Context) -> list[str]:
