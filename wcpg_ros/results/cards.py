@@ -12,7 +12,7 @@ def write_cards(context: Context) -> None:
     for scenario in context.manifest.scenarios:
         for run in context.runs('ours', scenario):
             write_model_card(run.file, evaluation(context, scenario, run.seed), about=(
-                f'By `make results`, on episodes of seed {context.evaluation.seed}; intervals are 95% (Clopper–Pearson, '
+                f'By `make results`, on episodes of seed {context.evaluation.seed}; 95% intervals (Clopper–Pearson, '
                 'bootstrap). The last two columns span the training seeds of this recipe: a model that it trains on '
                 'another kind of machine differs as another seed does.'))
 
