@@ -17,7 +17,7 @@ from wcpg_ros import evaluate
 from wcpg_ros.baselines import train
 from wcpg_ros.baselines.baseline_file import Baseline, BaselineInfo
 from wcpg_ros.baselines.c51 import C51Run, Network, QuickC51
-from wcpg_ros.baselines.stable import HeldNoise, StableRun
+from wcpg_ros.baselines.stable import HeldNoise, PenalisedTanh, StableRun
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.model_file import ModelError, ModelFile
 from wcpg_ros.seeds import training_start
@@ -97,6 +97,26 @@ def test_evaluate_drives_a_baseline_and_says_what_it_is_not(tmp_path: Path, caps
     assert 'trained for merge, not for left_turn' in capsys.readouterr().err
     with pytest.raises(ModelError, match=r'a baseline \(ddpg\), without dial and critic'):
         ModelFile.load(path)
+
+
+def test_the_penalty_is_the_gradient_of_its_term() -> None:
+    x, same = (torch.tensor([[0.3], [-4.0]], requires_grad=True) for _ in range(2))
+    PenalisedTanh(0.01)(x).mean().backward()
+    (torch.tanh(same).mean() + 0.01 * (same ** 2).mean()).backward()
+    assert torch.allclose(x.grad, same.grad)
+    assert isinstance(make_run('ddpg').model.actor.mu[-1], PenalisedTanh)
+
+
+def test_the_recipe_says_where_to_drive(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    recipe = tmp_path / 'r.yaml'
+    recipe.write_text('validation: {episodes: 10}')
+    with pytest.raises(SystemExit):
+        train.main(['--algorithm', 'ppo', '--config', str(recipe), '--out', str(tmp_path / 'run')])
+    assert f'{recipe} names no scenario: --scenario is needed' in capsys.readouterr().err
+    recipe.write_text('world: {scenario: merge}\nvalidation: {episodes: 10}')
+    assert train.main(['--algorithm', 'ppo', '--config', str(recipe), '--decisions', '100',
+                       '--out', str(tmp_path / 'run')]) == 0
+    assert Baseline.load(tmp_path / 'run' / 'model.safetensors').info.scenario == 'merge'
 
 
 def test_driving_a_baseline_needs_no_torch(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """DDPG and PPO by Stable-Baselines3, on the terms of a WCPG recipe.
 
 DDPG takes everything from the recipe that it has a place for: widths of the networks, learning rate and its decay,
-batch, replay, discount, target networks, updates per decision, exploration, normalised observations. What its critic
-and actor lack is what makes WCPG: the distribution, alpha, the pre-tanh penalty. PPO keeps the paper's settings.
+batch, replay, discount, target networks, updates per decision, exploration, normalised observations, the pre-tanh
+penalty. What its critic and actor lack is what makes WCPG: the distribution and alpha. PPO keeps the paper's settings.
 """
 
 from __future__ import annotations
@@ -67,6 +67,20 @@ class HeldNoise(VectorizedActionNoise):
         self.exploration.end(done)
 
 
+class PenalisedTanh(torch.nn.Module):
+    """tanh, for whose input x the loss has a term `penalty` x²: an actor at its bounds would learn no more."""
+
+    def __init__(self, penalty: float) -> None:
+        super().__init__()
+        self._penalty = penalty
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of a minibatch."""
+        if x.requires_grad:
+            x.register_hook(lambda slope: slope + 2.0 * self._penalty / len(x) * x.detach())
+        return torch.tanh(x)
+
+
 class StableRun:
     """A training run of DDPG or PPO that can be saved and restored at the border of two `learn` calls."""
 
@@ -97,6 +111,7 @@ class StableRun:
                 tau=learning.tau, gamma=learning.gamma ** scenario.action_repeat, train_freq=1,
                 gradient_steps=round(learning.updates_per_decision * recipe.world.scenes), action_noise=self._noise,
                 policy_kwargs={'net_arch': {**widths, 'qf': [c1 + c2, *rest]}, **network}, **common)
+            self.model.actor.mu[-1] = PenalisedTanh(recipe.actor.pre_tanh_penalty)
         else:
             ppo = PpoSettings()
             self.model = PPO(

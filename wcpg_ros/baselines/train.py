@@ -1,6 +1,6 @@
 """Train a baseline on the terms of a WCPG recipe.
 
-    baseline --algorithm ddpg --scenario left_turn --config config/left_turn.yaml --decisions 200000 --out runs/ddpg
+    baseline --algorithm ddpg --config config/left_turn.yaml --decisions 200000 --out runs/ddpg
     baseline --resume runs/ddpg
 
 A run directory like `train`'s: config.yaml, log.csv, checkpoint.npz, model.safetensors (the last policy) and
@@ -139,7 +139,7 @@ def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog='baseline', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--algorithm', choices=('ddpg', 'ppo', 'c51'))
-    parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file')
+    parser.add_argument('--scenario', help='left_turn, merge, or the path of a scene file (default: of the recipe)')
     parser.add_argument('--config', type=Path, help='the WCPG recipe whose terms hold, a YAML file')
     parser.add_argument('--set', nargs='*', default=[], metavar='NAME=VALUE', help='change a setting of the recipe')
     parser.add_argument('--seed', type=int, default=0, help='default: 0')
@@ -151,13 +151,16 @@ def main(args: list[str] | None = None) -> int:
         if given.resume:
             path = given.resume
         else:
-            for name in ('algorithm', 'scenario', 'config', 'out'):
+            for name in ('algorithm', 'config', 'out'):
                 if getattr(given, name) is None:
                     parser.error(f'--{name} is needed (or --resume)')
             if given.seed < 0 or given.decisions < 1:
                 parser.error('--seed must be at least 0, --decisions at least 1')
             recipe = replaced(load_recipe(given.config), parse_changes(given.set), 'recipe')
-            config = BaselineConfig(given.algorithm, given.scenario, given.seed, given.decisions, recipe)
+            scenario = given.scenario or recipe.world.scenario
+            if not scenario:
+                parser.error(f'{given.config} names no scenario: --scenario is needed')
+            config = BaselineConfig(given.algorithm, scenario, given.seed, given.decisions, recipe)
             check_terms(config)
             path = RunDirectory.create(given.out, config).path
         BaselineTrainer(path).train()
