@@ -15,11 +15,13 @@ import numpy as np
 
 from sim_node.observation import (
     EGO_ENTERS,
+    EGO_JOINS,
     EGO_LEAVES,
     LANE_CONFLICT,
     LANE_ENTERS,
     LANE_FIRST,
     LANE_JOINED,
+    LANE_JOINS,
     LANE_LAST,
     LANE_LEAVES,
     LANE_OFFSET,
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 
 # Further columns of the table of lanes: the lanes to its left and right (-1 if none), where the road ends, and how far
 # from a birth to the conflict zone.
-LANE_LEFT, LANE_RIGHT, LANE_END, LANE_APPROACH = range(10, 14)
-LANE_COLUMNS = 14
+LANE_LEFT, LANE_RIGHT, LANE_END, LANE_APPROACH = range(12, 16)
+LANE_COLUMNS = 16
 
 _NEVER = 1e9          # m: the end of a zone that ego never leaves because it stays in that lane
 _SAMPLING = 0.5       # m between the poses at which ego's footprint is laid over the lanes
@@ -58,11 +60,13 @@ class Geometry:
 
 def build_geometry(scenario: Scenario) -> Geometry:
     """The tables of a scenario."""
-    return _build(scenario.name, scenario.ego, scenario.roads, scenario.vehicle, scenario.layout.version)
+    return _build(scenario.name, scenario.ego, scenario.roads, scenario.vehicle, scenario.temper.joined,
+                  scenario.layout.version)
 
 
 @cache
-def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle, layout_version: int) -> Geometry:
+def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle, joined: float,
+           layout_version: int) -> Geometry:
     rows = [_rows(ego.path)]
     ego_last = len(rows[0]) - 1
     lanes: list[np.ndarray] = []
@@ -86,7 +90,7 @@ def _build(name: str, ego: Ego, roads: tuple[Road, ...], vehicle: Vehicle, layou
             lanes.append(row)
     segments, table = np.vstack(rows), np.array(lanes)
     for row in table:
-        _find_conflict(segments, ego_last, vehicle, row)
+        _find_conflict(segments, ego_last, vehicle, joined, row)
     meeting = table[table[:, LANE_CONFLICT] != 0.0]
     check(len(meeting) > 0, f'{name}.ego.path', "ego's route meets no lane of the others")
     table[:, LANE_APPROACH] = np.where(table[:, LANE_CONFLICT] != 0.0, table[:, LANE_ENTERS],
@@ -117,8 +121,8 @@ def _rows(path: Path2D) -> np.ndarray:
     return segment_rows((x, y, math.radians(degrees)), pieces)
 
 
-def _find_conflict(segments: np.ndarray, ego_last: int, vehicle: Vehicle, lane: np.ndarray) -> None:
-    """Fill in where ego's footprint, carried along its route, lies over a lane's vehicles."""
+def _find_conflict(segments: np.ndarray, ego_last: int, vehicle: Vehicle, joined: float, lane: np.ndarray) -> None:
+    """Fill in where ego's footprint, carried along its route, lies over a lane's vehicles, and where it has joined."""
     end = float(segments[ego_last, START] + segments[ego_last, LENGTH])
     rim = [(a * vehicle.length / 2, b * vehicle.width / 2) for a in np.linspace(-1, 1, 9) for b in (-1.0, 1.0)]
     rim += [(a * vehicle.length / 2, b * vehicle.width / 2) for a in (-1.0, 1.0) for b in np.linspace(-0.5, 0.5, 3)]
@@ -145,3 +149,9 @@ def _find_conflict(segments: np.ndarray, ego_last: int, vehicle: Vehicle, lane: 
         lane[EGO_LEAVES] = lane[LANE_LEAVES] = _NEVER
         # The point at which ego's body, not yet its whole length, reaches into the lane.
         lane[LANE_ENTERS] = lane_s[0] - vehicle.length / 2
+        for s in np.arange(end, lane[EGO_ENTERS], -_SAMPLING):
+            x, y, _ = locate(segments, 0, ego_last, s, 0.0)
+            _, along, lateral, _ = project(segments, first, last, first, x, y)
+            if s < end and abs(lateral - lane[LANE_OFFSET]) >= joined:
+                break
+            lane[EGO_JOINS], lane[LANE_JOINS] = s, along

@@ -14,8 +14,10 @@ Layout 2, conflicts. What a driver would ask: when am I there, when are they? In
             before it arrives at this speed; the same if it accelerates; s that it has left before ego arrives
     9…13    the second, and so on
 
-In a lane that ego joins, nobody is out of the way by passing: from each of these seconds those are taken that the
-one behind needs to brake to the speed of the one in front.
+In a lane that ego joins, nobody is out of the way by passing. The one behind must then brake to the speed of the one
+in front: others do so for ego once it has joined, not sooner, and ego's seconds before them are those that would be
+left, at that moment, before it was too late; more than a second too late reads as a second. From the seconds that ego
+is behind, those are taken that it needs to brake.
 
 In both a last number with `time`: seconds since the episode began. A vehicle is relevant while it can still meet ego:
 it is in sight, in a lane that ego's route crosses or joins, has not left the crossing, and is not pulling away in front
@@ -40,7 +42,7 @@ STATE_X, STATE_Y, STATE_HEADING, STATE_SPEED = range(4)
 
 # Columns of the table of lanes (see geometry.py). Ego's and the lane's intervals are arc lengths of vehicles' centres.
 LANE_FIRST, LANE_LAST, LANE_OFFSET, LANE_REACH, LANE_CONFLICT, LANE_JOINED, \
-    EGO_ENTERS, EGO_LEAVES, LANE_ENTERS, LANE_LEAVES = range(10)
+    EGO_ENTERS, EGO_LEAVES, LANE_ENTERS, LANE_LEAVES, EGO_JOINS, LANE_JOINS = range(12)
 
 # What else `observe` must know of a scene: how far ego sees, how far ahead a vehicle counts as gone, the pose that an
 # empty slot shows, the heading in the middle of ego's route, the layout, and how ego drives: its route's last row, its
@@ -52,6 +54,7 @@ _POSE, _CONFLICT = 4, 5       # numbers per vehicle
 _FAR = 200.0                  # m
 _HORIZON = 10.0               # s
 _CREEPING = 1.0               # m/s below which nobody is expected to arrive sooner
+_TOO_LATE = -1.0              # s: the least that is shown of being first in a lane that ego joins
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,9 @@ def ego_arrives(segments, view, s, speed, target):
                    view[VIEW_CORNERING], view[VIEW_BEND_BRAKING], _HORIZON)
 
 
-def needed_behind(speed, front_speed, length, limit):
-    """Seconds that a vehicle must be behind another, to have its length and to brake to the other's speed."""
-    pace = max(speed, _CREEPING)
-    return (length + max(speed - front_speed, 0.0) ** 2 / (2.0 * limit)) / pace
+def time_to_brake(gap, speed, front_speed, limit):
+    """Seconds until a vehicle must brake, to be at the speed of the one in front when the gap is closed."""
+    return (gap - max(speed - front_speed, 0.0) ** 2 / (2.0 * limit)) / max(speed, _CREEPING)
 
 
 def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
@@ -202,16 +204,22 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
             fast = math.sqrt(speed * speed + 2.0 * limit * metres)
             hurries = (fast - speed) / limit
         if lanes[lane, LANE_JOINED] != 0.0:
-            first_by = enters + needed_behind(speed, ego_then, view[VIEW_LENGTH], limit)
-            first_by_fast = enters + needed_behind(fast, ego_then, view[VIEW_LENGTH], limit)
-            departs = arrives + needed_behind(ego_then, speed, view[VIEW_LENGTH], limit)
+            joins, then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_JOINS])
+            gap = lanes[lane, LANE_JOINS] + max(ego_s - lanes[lane, EGO_JOINS], 0.0) - s - view[VIEW_LENGTH]
+            hurrying = speed + limit * joins
+            ahead = min(time_to_brake(gap - speed * joins, speed, then, limit),
+                        arrives - enters - view[VIEW_LENGTH] / pace)
+            ahead_of_hurry = min(time_to_brake(gap - 0.5 * (speed + hurrying) * joins, hurrying, then, limit),
+                                 hurries - enters - view[VIEW_LENGTH] / max(fast, _CREEPING))
+            ahead, ahead_of_hurry = max(ahead, _TOO_LATE), max(ahead_of_hurry, _TOO_LATE)
+            braking = max(ego_then - speed, 0.0) ** 2 / (2.0 * limit)
+            behind = enters - arrives - view[VIEW_LENGTH] / pace - braking / max(ego_then, _CREEPING)
         else:
-            first_by, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
-            first_by_fast = first_by
-            departs = (lanes[lane, LANE_LEAVES] - s) / pace
+            leaves, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
+            ahead, ahead_of_hurry = arrives - leaves, hurries - leaves
+            behind = enters - (lanes[lane, LANE_LEAVES] - s) / pace
         out[slot], out[slot + 1] = metres, speed
-        out[slot + 2], out[slot + 3], out[slot + 4] = \
-            within(arrives - first_by), within(hurries - first_by_fast), within(enters - departs)
+        out[slot + 2], out[slot + 3], out[slot + 4] = within(ahead), within(ahead_of_hurry), within(behind)
         filled = min(filled + _CONFLICT, end)
 
 

@@ -8,17 +8,17 @@ from sim_node.observation import (
     ego_arrives,
     make_room,
     near,
-    needed_behind,
     observe,
     observe_conflicts,
     observe_poses,
     relevant,
+    time_to_brake,
     within,
 )
 from sim_node.roads import arrival, bend_speed, project, wrap
 
 *_, observe = compiled(wrap, project, bend_speed, arrival, near, conflict_lane, relevant, make_room, observe_poses,
-                       within, ego_arrives, needed_behind, observe_conflicts, observe)
+                       within, ego_arrives, time_to_brake, observe_conflicts, observe)
 
 
 @kernel

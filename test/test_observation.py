@@ -7,8 +7,18 @@ import pytest
 
 from sim_node.batch import Batch
 from sim_node.geometry import build_geometry
-from sim_node.observation import CONFLICTS, VERSIONS, Layout, observe
+from sim_node.observation import (
+    CONFLICTS,
+    EGO_ENTERS,
+    EGO_JOINS,
+    LANE_ENTERS,
+    LANE_JOINS,
+    VERSIONS,
+    Layout,
+    observe,
+)
 from sim_node.scenario import load_scenario, scenario_names
+from sim_node.state import COLLISION
 
 
 def look(name: str, ego: tuple[float, ...], others: list[tuple[float, ...]], layout: Layout | None = None,
@@ -115,11 +125,30 @@ def test_the_seconds_of_a_conflict_by_hand() -> None:
     metres, other_speed, before, before_if_it_accelerates, behind = seen[4:9]
     assert other_speed == 10.0
     assert before == pytest.approx(metres / 10.0 - until_zone - 4.6 / 10.0, abs=1e-3)
-    quick = math.sqrt(100.0 + 8.0 * metres)
-    needed = (4.6 + max(quick - 20.0, 0.0) ** 2 / 8.0) / quick
+    lane = build_geometry(load_scenario('merge')).lanes[0]
+    until_joined = until_zone + (lane[EGO_JOINS] - lane[EGO_ENTERS]) / 20.0
+    quick = 10.0 + 4.0 * until_joined
     assert quick > 20.0
-    assert before_if_it_accelerates == pytest.approx((quick - 10.0) / 4.0 - until_zone - needed, abs=1e-3)
-    assert behind == pytest.approx(until_zone - metres / 10.0 - (4.6 + 12.5) / 20.0, abs=1e-3)
+    gap = lane[LANE_JOINS] - 4.6 - (lane[LANE_ENTERS] - metres + 0.5 * (10.0 + quick) * until_joined)
+    assert before_if_it_accelerates == pytest.approx((gap - (quick - 20.0) ** 2 / 8.0) / quick, abs=1e-3)
+    assert behind == pytest.approx(until_zone - metres / 10.0 - 4.6 / 10.0 - 12.5 / 20.0, abs=1e-3)
+
+
+@pytest.mark.parametrize('row', ['train', '+15/1%'])
+def test_ahead_of_one_who_does_not_care_is_safe_if_seconds_are_left(row: str) -> None:
+    """Full throttle, one other vehicle, as quick as in training or twice as quick: the seconds say how it ends."""
+    alone = {'traffic.platoon': 1, 'traffic.spawned': 0, 'temper.mix': [0.0, 1.0, 0.0]}
+    batch = Batch(load_scenario('merge', row, {**CONFLICT.changes(), **alone}), 400, auto_reset=False)
+    ahead, behind = batch.reset(np.arange(400))[:, [6, 8]].T.copy()
+    outcome = np.zeros(400, np.int64)
+    while not outcome.all():
+        result = batch.step(np.full(400, 4.0))
+        outcome = np.where(result.done & (outcome == 0), result.outcome, outcome)
+    safe, lost = ahead > 0.2, (ahead < -0.2) & (behind < -0.3)
+    assert safe.sum() > 50
+    assert lost.sum() > 50
+    assert (outcome[safe] != COLLISION).all()
+    assert (outcome[lost] == COLLISION).mean() > 0.5     # the others get away with less than a length between them
 
 
 def test_the_seconds_of_a_conflict_come_true() -> None:
