@@ -71,7 +71,7 @@ def test_blocked_births_are_dropped_and_do_happen() -> None:
 
 @pytest.mark.parametrize('name', scenario_names())
 def test_the_number_of_vehicles_is_capped_and_traffic_ends(name: str) -> None:
-    platoon = {'left_turn': 6, 'merge': 7}[name]
+    platoon = load_scenario(name).traffic.platoon
     for row, vehicles in (('train', platoon + 2), (list(load_scenario(name).rows)[6], platoon + 6)):
         batch = Batch(load_scenario(name, row), 64, auto_reset=False)
         assert batch.cars.shape[1] == vehicles
@@ -177,7 +177,7 @@ def test_a_copy_drives_on_alone(copied) -> None:
 
 @pytest.mark.parametrize(('other', 'message'), [
     (lambda: Batch(load_scenario('merge'), 4), "state: 'scenes' does not fit this batch of 4 scenes"),
-    (lambda: Batch(load_scenario('left_turn', changes={'traffic.platoon': 7}), 8),
+    (lambda: Batch(load_scenario('left_turn', changes={'traffic.platoon': load_scenario('merge').traffic.platoon}), 8),
      'state: of another scene, or of other settings'),
     (lambda: Batch(load_scenario('merge', changes={'driver.headway': 1.0}), 8), 'state: of another scene, or of other'),
     (lambda: Batch(load_scenario('merge', '+5/1%'), 8), "state: 'cars' does not fit"),
