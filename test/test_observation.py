@@ -148,7 +148,7 @@ def test_ahead_of_one_who_does_not_care_is_safe_if_seconds_are_left(row: str) ->
     assert safe.sum() > 50
     assert lost.sum() > 50
     assert (outcome[safe] != COLLISION).all()
-    assert (outcome[lost] == COLLISION).mean() > 0.5     # the others get away with less than a length between them
+    assert (outcome[lost] == COLLISION).mean() > 0.5     # the rest get away with less than a length between them
 
 
 def test_the_seconds_of_a_conflict_come_true() -> None:
