@@ -153,6 +153,10 @@ def test_every_run_of_the_manifest_can_be_trained() -> None:
     ({'seads': [0]}, "unknown setting 'seads'"),
     ({'runs': {'x': {'config': 'c', 'file': 'x', 'episodes': 5, 'decisions': 5}}}, 'x: give episodes or decisions'),
     ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'episodes': 5}}}, 'x: ppo takes decisions'),
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ddpg', 'decisions': 5, 'begins_as': 'x'}}},
+     'x: only ppo begins as a shorter run'),
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'decisions': 5, 'begins_as': 'y'}}},
+     "runs.x.begins_as: 'y' is not a run"),
     ({'evaluation': {'seed': 1000}}, r'evaluation.seed: expected within \[0, 999\]'),
 ])
 def test_a_wrong_manifest_is_refused(change: dict, message: str, tmp_path: Path) -> None:
@@ -181,6 +185,23 @@ def test_training_fills_what_is_missing_and_nothing_else(tmp_path: Path, capsys:
     capsys.readouterr()
     assert training.main([*options, '--list']) == 0
     assert capsys.readouterr().out == 'nothing is missing\n'
+
+
+def test_a_long_run_goes_on_where_the_short_one_ended(tmp_path: Path) -> None:
+    terms = {'config': 'config/merge.yaml', 'algorithm': 'ppo',
+             'changes': {'validation.episodes': 10, 'world.scenes': 2, 'learning.updates_per_decision': 1.0}}
+    runs = {name: {**terms, 'file': str(tmp_path / f'{name}_{{scenario}}_{{seed}}.safetensors'), 'decisions': decisions}
+            for name, decisions in (('short', 256), ('long', 512), ('alone', 512))}
+    runs['long']['begins_as'] = 'short'
+    content = {'scenarios': ['merge'], 'seeds': [0], 'evaluation': {}, 'runs': runs}
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content, sort_keys=False))
+    assert training.main(['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs'),
+                          '--backend', 'serial']) == 0
+    decisions = {name: [int(line.split(',')[0]) for line in (tmp_path / f'{name}_merge_0.csv').read_text().split()[1:]]
+                 for name in runs}
+    assert decisions == {'short': [256], 'long': [256, 512], 'alone': [512]}
+    long, alone = (next((tmp_path / 'runs').glob(f'{name}_*')) / 'model.safetensors' for name in ('long', 'alone'))
+    assert long.read_bytes() == alone.read_bytes()
 
 
 def seeded_model(weights: int, seed: int) -> ModelFile:

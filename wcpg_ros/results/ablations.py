@@ -35,11 +35,14 @@ def drives(context: Context) -> Iterator[Drive]:
         for alpha in context.evaluation.alphas:
             for name in ('ours', 'paper', 'printed'):
                 yield from policies(context, name, scenario, alpha)
-            yield from policies(context, _alone(alpha), scenario, alpha)
+        for alpha, name in _loner_names(context):
+            yield from policies(context, name, scenario, alpha)
 
 
-def _alone(alpha: float) -> str:
-    return f'alone_{alpha}'
+def _loner_names(context: Context) -> list[tuple[float, str]]:
+    """The alphas that have networks of their own, and their runs."""
+    named = ((alpha, f'alone_{alpha}') for alpha in context.evaluation.alphas)
+    return [(alpha, name) for alpha, name in named if name in context.manifest.runs]
 
 
 def lines(context: Context) -> list[str]:
@@ -94,11 +97,11 @@ def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
 def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
     body = []
     for scenario in scenarios:
-        for alpha in context.evaluation.alphas:
+        for alpha, name in _loner_names(context):
             of_all = {run.seed: run.file for run in context.runs('ours', scenario)}
             values: list[list[float]] = [[], []]
             wins = losses = 0
-            for run in context.runs(_alone(alpha), scenario):
+            for run in context.runs(name, scenario):
                 conditioned, alone = (context.rows(context.drive(scenario, file, alpha))['return']
                                       for file in (of_all[run.seed], run.file))
                 value, drawn = bootstrap_cvars(np.stack([conditioned, alone]), [alpha])
@@ -111,7 +114,8 @@ def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
                          f'{wins} better, {losses} worse'])
     return ['### One network for all α, or one for each', '',
             'The empirical CVaR at α of the episode\'s return: one network conditioned on α, against networks trained '
-            'for that α alone; seed by seed on the same episodes (bootstrap, p < 0.05, uncorrected).', '',
+            'for that α alone, as the state\'s own CVaR, without a dial calibrated on episodes; seed by seed on the same '
+            'episodes (bootstrap, p < 0.05, uncorrected).', '',
             *markdown(['', 'conditioned', 'alone', 'conditioned is, in seeds'], body)]
 
 

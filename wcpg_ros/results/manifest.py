@@ -44,11 +44,14 @@ class RunSettings(Group):
     decisions: int = bounded(0, '[0, inf)')                   # … or, with neither, the recipe's own
     shipped: str = ''                                         # the file that stands for the seed it says it has
     seeds: tuple[int, ...] = ()                               # fewer of them, if not empty
+    begins_as: str = ''                                       # goes on where this shorter run ended, if it is there
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check(not (self.episodes and self.decisions), 'runs', f'{self.file}: give episodes or decisions, not both')
         check(self.algorithm == 'wcpg' or self.decisions > 0, 'runs', f'{self.file}: {self.algorithm} takes decisions')
+        check(not self.begins_as or self.algorithm == 'ppo', 'runs', f'{self.file}: only ppo begins as a shorter run, '
+              'as the others\' learning rates fall with the length of the run')
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,11 @@ class Manifest:
     seeds: tuple[int, ...]
     evaluation: EvaluationSettings
     runs: dict[str, RunSettings]
+
+    def __post_init__(self) -> None:
+        for name, run in self.runs.items():
+            check(not run.begins_as or run.begins_as in self.runs, f'runs.{name}.begins_as',
+                  f'{run.begins_as!r} is not a run')
 
     def runs_of(self, name: str, scenario: str) -> list[Run]:
         """The runs of one kind, a seed each."""

@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -23,7 +23,7 @@ from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer, check_term
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend, run_jobs
 from wcpg_ros.places import make_writable
-from wcpg_ros.results.manifest import MANIFEST, Run, load_manifest
+from wcpg_ros.results.manifest import MANIFEST, Manifest, Run, load_manifest
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import to_mapping
 from wcpg_ros.train import make_trainer
@@ -35,6 +35,7 @@ class Training:
 
     run: Run
     directory: Path
+    beginning: Path | None = None     # the directory of the shorter run that it begins as
 
 
 def directory_of(run: Run, parent: Path) -> Path:
@@ -42,6 +43,12 @@ def directory_of(run: Run, parent: Path) -> Path:
     facts = {'run': to_mapping(config_of(run)), 'scene': to_mapping(_scene(run))}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
     return parent / f'{run.name}_{run.scenario}_{run.seed}_{digest}'
+
+
+def _training(run: Run, manifest: Manifest, parent: Path) -> Training:
+    shorter = run.settings.begins_as
+    beginning = directory_of(replace(run, name=shorter, settings=manifest.runs[shorter]), parent) if shorter else None
+    return Training(run, directory_of(run, parent), beginning)
 
 
 def _scene(run: Run) -> Scenario:
@@ -62,7 +69,10 @@ def train_run(job: Training) -> bool:
     """Begin or go on, and keep the best policy and the learning curve; whether the end was reached."""
     config = config_of(job.run)
     if not (job.directory / 'config.yaml').exists():
-        RunDirectory.create(job.directory, config)
+        files = RunDirectory.create(job.directory, config)
+        if job.beginning and (job.beginning / 'checkpoint.npz').exists():
+            shutil.copytree(job.beginning, job.directory, dirs_exist_ok=True,
+                            ignore=shutil.ignore_patterns(files.config_file.name))
     if isinstance(config, BaselineConfig):
         BaselineTrainer(job.directory).train(progress=False)
     elif not make_trainer(job.directory).run(progress=False):
@@ -96,7 +106,7 @@ def main(args: Sequence[str] | None = None) -> int:
             return 0
         check_backend(given.backend)
         make_writable(given.runs)
-        jobs = [Training(run, directory_of(run, given.runs)) for run in missing]
+        jobs = [_training(run, manifest, given.runs) for run in missing]
         for job in jobs:
             config = config_of(job.run)
             if isinstance(config, BaselineConfig):
