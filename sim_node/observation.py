@@ -16,8 +16,10 @@ Layout 2, conflicts. What a driver would ask: when am I there, when are they? In
 
 In a lane that ego joins, nobody is out of the way by passing. The one behind must then brake to the speed of the one
 in front: others do so for ego once it has joined, not sooner, and ego's seconds before them are those that would be
-left, at that moment, before it was too late; more than a second too late reads as a second. From the seconds that ego
-is behind, those are taken that it needs to brake.
+left, at that moment, before it was too late; more than half a second too late reads as half a second. Instead of "the
+same if it accelerates" there are the m/s² with which it could accelerate until then and still brake in time, -2 to 10:
+how bold a driver it takes to spoil it, whatever the speeds. From the seconds that ego is behind, those are taken that
+it needs to brake.
 
 In both a last number with `time`: seconds since the episode began. A vehicle is relevant while it can still meet ego:
 it is in sight, in a lane that ego's route crosses or joins, has not left the crossing, and is not pulling away in front
@@ -54,7 +56,9 @@ _POSE, _CONFLICT = 4, 5       # numbers per vehicle
 _FAR = 200.0                  # m
 _HORIZON = 10.0               # s
 _CREEPING = 1.0               # m/s below which nobody is expected to arrive sooner
-_TOO_LATE = -1.0              # s: the least that is shown of being first in a lane that ego joins
+_TOO_LATE = -0.5              # s: the least that is shown of being first in a lane that ego joins …
+_TOO_BOLD = -2.0              # m/s²: … and of how boldly the other may drive then
+_AT_ONCE = 0.1                # s: the shortest time that an acceleration is reckoned over
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,18 @@ def time_to_brake(gap, speed, front_speed, limit):
     return (gap - max(speed - front_speed, 0.0) ** 2 / (2.0 * limit)) / max(speed, _CREEPING)
 
 
+def harmless_acceleration(gap, speed, front_speed, seconds, limit):
+    """The m/s² at which a vehicle may go on for some seconds and still brake to the speed of the one in front."""
+    left = gap - speed * seconds
+    acceleration = 2.0 * left / (seconds * seconds)
+    if speed + acceleration * seconds <= front_speed:
+        return acceleration
+    # left = a t²/2 + (faster + a t)² / (2 limit), the distance to brake, solved for a t.
+    faster = speed - front_speed
+    half = faster + 0.5 * limit * seconds
+    return (math.sqrt(half * half + 2.0 * limit * left - faster * faster) - half) / seconds
+
+
 def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
     """Layout 2."""
     ego_speed, limit = ego[STATE_SPEED], view[VIEW_LIMIT]
@@ -199,27 +215,26 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
             continue
         make_room(out, slot, filled, end, _CONFLICT)
         enters, ego_then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
-        hurries, fast = arrives, speed
-        if metres > 0.0:
-            fast = math.sqrt(speed * speed + 2.0 * limit * metres)
-            hurries = (fast - speed) / limit
         if lanes[lane, LANE_JOINED] != 0.0:
             joins, then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_JOINS])
             gap = lanes[lane, LANE_JOINS] + max(ego_s - lanes[lane, EGO_JOINS], 0.0) - s - view[VIEW_LENGTH]
-            hurrying = speed + limit * joins
             ahead = min(time_to_brake(gap - speed * joins, speed, then, limit),
                         arrives - enters - view[VIEW_LENGTH] / pace)
-            ahead_of_hurry = min(time_to_brake(gap - 0.5 * (speed + hurrying) * joins, hurrying, then, limit),
-                                 hurries - enters - view[VIEW_LENGTH] / max(fast, _CREEPING))
-            ahead, ahead_of_hurry = max(ahead, _TOO_LATE), max(ahead_of_hurry, _TOO_LATE)
+            until = max(enters, _AT_ONCE)
+            hurry = min(harmless_acceleration(gap, speed, then, max(joins, _AT_ONCE), limit),
+                        2.0 * (metres - view[VIEW_LENGTH] - speed * until) / (until * until))
+            ahead, hurry = max(ahead, _TOO_LATE), max(hurry, _TOO_BOLD)
             braking = max(ego_then - speed, 0.0) ** 2 / (2.0 * limit)
             behind = enters - arrives - view[VIEW_LENGTH] / pace - braking / max(ego_then, _CREEPING)
         else:
             leaves, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
-            ahead, ahead_of_hurry = arrives - leaves, hurries - leaves
+            hurries = arrives
+            if metres > 0.0:
+                hurries = (math.sqrt(speed * speed + 2.0 * limit * metres) - speed) / limit
+            ahead, hurry = arrives - leaves, hurries - leaves
             behind = enters - (lanes[lane, LANE_LEAVES] - s) / pace
         out[slot], out[slot + 1] = metres, speed
-        out[slot + 2], out[slot + 3], out[slot + 4] = within(ahead), within(ahead_of_hurry), within(behind)
+        out[slot + 2], out[slot + 3], out[slot + 4] = within(ahead), within(hurry), within(behind)
         filled = min(filled + _CONFLICT, end)
 
 

@@ -6,6 +6,7 @@ from sim_node.compiled import compiled, kernel
 from sim_node.observation import (
     conflict_lane,
     ego_arrives,
+    harmless_acceleration,
     make_room,
     near,
     observe,
@@ -18,7 +19,7 @@ from sim_node.observation import (
 from sim_node.roads import arrival, bend_speed, project, wrap
 
 *_, observe = compiled(wrap, project, bend_speed, arrival, near, conflict_lane, relevant, make_room, observe_poses,
-                       within, ego_arrives, time_to_brake, observe_conflicts, observe)
+                       within, ego_arrives, time_to_brake, harmless_acceleration, observe_conflicts, observe)
 
 
 @kernel

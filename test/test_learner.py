@@ -110,15 +110,19 @@ class Reference:
     def critics(self) -> list[str]:
         return ['critic', 'critic2'] if self.recipe.critic.twin else ['critic']
 
-    def smaller_risk(self, outs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        risks = torch.stack([self.risk(out) for out in outs])
-        value, which = risks.min(0)
-        return value, torch.stack(outs)[which, torch.arange(len(which))]
+    def agreed(self, outs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The risk value and the outputs that stand for all critics."""
+        risks, worse = torch.stack([self.risk(out) for out in outs]), 1.0 - self.batch['alpha'] / 2.0
+        order = risks.argsort(0)
+        if len(outs) == 1:
+            worse = torch.ones_like(worse)
+        share = torch.stack([torch.where(order[0] == k, worse, 1.0 - worse) for k in range(len(outs))])
+        return (share * risks).sum(0), (share[:, :, None] * torch.stack(outs)).sum(0)
 
     def critic_loss(self) -> torch.Tensor:
         b = self.batch
         action = torch.tanh(self.pre_tanh(self.target, b['next_state']))
-        _, following = self.smaller_risk([self.critic(self.target, n, b['next_state'], action) for n in self.critics()])
+        _, following = self.agreed([self.critic(self.target, n, b['next_state'], action) for n in self.critics()])
         outs = [self.critic(self.online, n, b['state'], b['action']) for n in self.critics()]
         return torch.stack([self.head_loss(out, following) for out in outs]).sum()
 
@@ -157,7 +161,7 @@ class Reference:
         b, s = self.batch, self.recipe.actor
         out = self.pre_tanh(self.online, b['state'])
         action = torch.tanh(out)
-        value, _ = self.smaller_risk([self.critic(self.online, n, b['state'], action) for n in self.critics()])
+        value, _ = self.agreed([self.critic(self.online, n, b['state'], action) for n in self.critics()])
         scale = 1.0 / value.detach().abs().mean() if s.behaviour_cloning else 1.0
         cloning = s.behaviour_cloning * (action - b['action']) ** 2
         return (-scale * value + cloning + s.pre_tanh_penalty * out ** 2).mean()

@@ -122,15 +122,16 @@ def test_the_seconds_of_a_conflict_by_hand() -> None:
     assert speed == 20.0
     assert until_zone == pytest.approx(to_zone / 20.0, abs=1e-3)
     assert until_goal > until_zone
-    metres, other_speed, before, before_if_it_accelerates, behind = seen[4:9]
+    metres, other_speed, before, harmless, behind = seen[4:9]
     assert other_speed == 10.0
     assert before == pytest.approx(metres / 10.0 - until_zone - 4.6 / 10.0, abs=1e-3)
     lane = build_geometry(load_scenario('merge')).lanes[0]
     until_joined = until_zone + (lane[EGO_JOINS] - lane[EGO_ENTERS]) / 20.0
-    quick = 10.0 + 4.0 * until_joined
+    gap = lane[LANE_JOINS] - 4.6 - (lane[LANE_ENTERS] - metres)
+    until_then = 10.0 * until_joined + 0.5 * harmless * until_joined ** 2
+    quick = 10.0 + harmless * until_joined
     assert quick > 20.0
-    gap = lane[LANE_JOINS] - 4.6 - (lane[LANE_ENTERS] - metres + 0.5 * (10.0 + quick) * until_joined)
-    assert before_if_it_accelerates == pytest.approx((gap - (quick - 20.0) ** 2 / 8.0) / quick, abs=1e-3)
+    assert gap - until_then == pytest.approx((quick - 20.0) ** 2 / 8.0, abs=1e-2)
     assert behind == pytest.approx(until_zone - metres / 10.0 - 4.6 / 10.0 - 12.5 / 20.0, abs=1e-3)
 
 
@@ -149,6 +150,25 @@ def test_ahead_of_one_who_does_not_care_is_safe_if_seconds_are_left(row: str) ->
     assert lost.sum() > 50
     assert (outcome[safe] != COLLISION).all()
     assert (outcome[lost] == COLLISION).mean() > 0.5     # the rest get away with less than a length between them
+
+
+@pytest.mark.parametrize('row', ['train', '+15/1%'])
+def test_ahead_of_a_driver_who_is_bold_but_not_bold_enough_is_safe(row: str) -> None:
+    """The same with drivers who accelerate: each one's own boost, against the one that would be harmless."""
+    alone = {'traffic.platoon': 1, 'traffic.spawned': 0, 'temper.mix': [0.0, 0.0, 1.0], 'temper.boost': [0.5, 4.0]}
+    batch = Batch(load_scenario('merge', row, {**CONFLICT.changes(), **alone}), 1000, auto_reset=False)
+    harmless = batch.reset(np.arange(1000))[:, 7].copy()     # 10 where the other is not in sight yet
+    boost = batch.cars['boost'][:, 0].copy()
+    outcome = np.zeros(1000, np.int64)
+    while not outcome.all():
+        result = batch.step(np.full(1000, 4.0))
+        outcome = np.where(result.done & (outcome == 0), result.outcome, outcome)
+    safe = (boost < harmless - 0.3) & (harmless < 10.0)
+    lost = (harmless > 0.0) & (boost > harmless + 0.3)
+    assert safe.sum() > 50
+    assert lost.sum() > 20
+    assert (outcome[safe] != COLLISION).all()
+    assert (outcome[lost] == COLLISION).mean() > 0.3
 
 
 def test_the_seconds_of_a_conflict_come_true() -> None:

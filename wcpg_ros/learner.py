@@ -20,6 +20,7 @@ from wcpg_ros.critics import make_head
 from wcpg_ros.networks import Actor, ActorWork, Array, Critic, compiled
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Minibatch, Replay, empty_minibatch
+from wcpg_ros.risk import worse_critic_share
 from wcpg_ros.settings import AlphaSettings, Recipe
 
 
@@ -172,9 +173,15 @@ class Learner:
             networks.critic_forward(critic, b.next_state, b.alpha, self._actor_work.action[0], work)
             if self._critic_count == 2:
                 self.head.risk(work.out, risk, work.d_out)
-        self._next_out[:] = self._critic_work[0].out
-        if self._critic_count == 2:
-            self._next_out[:] = np.where(self._risk[1] < self._risk[0], self._critic_work[1].out, self._next_out)
+        self._next_out[:] = self._agreed(*(work.out for work in self._critic_work))
+
+    def _agreed(self, first: Array, second: Array | None = None) -> Array:
+        """The critics' numbers for each sample, or one that stands for two; self._risk says which is the worse."""
+        if second is None:
+            return first
+        worse = worse_critic_share(self.batch.alpha)
+        share = np.where(self._risk[1] < self._risk[0], worse, 1.0 - worse)
+        return share * second + (1.0 - share) * first
 
     def _update_critics(self, rate: float) -> float:
         b = self.batch
@@ -201,11 +208,8 @@ class Learner:
             networks.critic_forward(critic, b.state, b.alpha, actor.action[0], work)
             self.head.risk(work.out, risk, work.d_out)
             networks.critic_action_gradient(critic, work)
-        value, slope = self._risk[0], self._critic_work[0].d_action[0]
-        if self._critic_count == 2:
-            smaller = self._risk[1] < value
-            slope = np.where(smaller, self._critic_work[1].d_action[0], slope)
-            value = np.where(smaller, self._risk[1], value)
+        value = self._agreed(*self._risk)
+        slope = self._agreed(*(work.d_action[0] for work in self._critic_work))
         # TD3+BC divides by the size of the values, so that one weight serves every scene.
         scale = 1.0 / float(np.abs(value).mean()) if settings.behaviour_cloning else 1.0
         to_clone = b.action if recorded is None else np.where(recorded > value, b.action, actor.action[0])
@@ -214,12 +218,12 @@ class Learner:
         return float(value.mean())
 
     def _recorded_value(self) -> Array:
-        """The risk value of the minibatch's own actions, the smaller one of two critics."""
+        """The risk value of the minibatch's own actions."""
         b = self.batch
         for critic, work, risk in zip(self._critics, self._critic_work, self._risk, strict=True):
             networks.critic_forward(critic, b.state, b.alpha, b.action, work)
             self.head.risk(work.out, risk, work.d_out)
-        return np.min(self._risk, axis=0)
+        return self._agreed(*self._risk).copy()
 
     def _step(self, part: slice, rate: float) -> None:
         networks.adam(self.values[part], self.gradients[part], self.moment1[part], self.moment2[part],

@@ -33,7 +33,7 @@ from sim_node.observation import Layout
 from wcpg_ros.dial import DialError, check_dial
 from wcpg_ros.risk import risk_measure
 
-FORMAT_VERSION = 3     # raised whenever an old file would be read but mean something else
+FORMAT_VERSION = 4     # raised whenever an old file would be read but mean something else
 
 # The networks of the paper's table "WCPG actor and critic networks": each layer and what it reads.
 ACTOR_LAYERS = {'h1': ('observation',), 'h2': ('alpha',), 'h3': ('h1', 'h2'), 'out': ('h3',)}
@@ -69,7 +69,7 @@ class ModelInfo:
     dial: list[list[float]]     # pairs of alpha and the trained level for it, see wcpg_ros.dial; if empty, alpha itself
     risk_measure: str           # what the actor maximised, see wcpg_ros.risk
     critic: str                 # gaussian, quantile or categorical
-    twin: bool                  # whether there is a second critic; the smaller risk value counts
+    twin: bool                  # whether there is a second critic; see worse_critic_share in risk.py
     return_scale: float         # a return is the critic's output times this
     gamma: float                # discount per decision
     decision_interval: float    # s

@@ -27,6 +27,7 @@ from wcpg_ros.risk import (
     quantile_mean_std,
     quantile_probabilities,
     risk_measure,
+    worse_critic_share,
 )
 
 Floats = NDArray[np.float32]
@@ -140,13 +141,16 @@ class Policy:
 
     def _speaker(self, rows: Floats, levels: Floats, actions: NDArray[np.float64]
                  ) -> tuple[Floats, NDArray[np.float64]]:
-        """Outputs [n, k] and statistics [3, n] of the critic, of two the one with the smaller risk value."""
+        """Outputs [n, k] and statistics [3, n] of the critic; two agree as they did in training."""
         inputs = {'observation': rows, 'alpha': _column(levels), 'action': _column(actions / self.info.action_bound)}
         outputs = np.stack([_forward(layers, inputs)[:, 0] for layers in self._critics])
-        views = np.stack([self._statistics(output, levels) for output in outputs])
-        worst = np.argmin(views[:, 2], axis=0)
-        each = np.arange(len(rows))
-        return outputs[worst, each], views[worst, :, each].T
+        if len(outputs) == 1:
+            return outputs[0], self._statistics(outputs[0], levels)
+        first, second = (self._statistics(output, levels)[2] for output in outputs)
+        worse = worse_critic_share(levels)
+        share = np.where(second < first, worse, 1.0 - worse)[:, None]
+        agreed = share * outputs[1] + (1.0 - share) * outputs[0]
+        return agreed, self._statistics(agreed, levels)
 
     def _statistics(self, output: Floats, levels: Floats) -> NDArray[np.float64]:
         """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""

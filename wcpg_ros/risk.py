@@ -35,6 +35,14 @@ VARIANCE_FLOOR = 1e-6
 VAR_MAX_LEVEL = 0.99
 
 
+def worse_critic_share(alpha: ArrayLike) -> NDArray:
+    """How much the worse of two critics counts: alone where alpha is small, no more than the other at alpha = 1.
+
+    What two critics disagree about is a risk too. To fear it at every alpha would make the risk-neutral end careful.
+    """
+    return 1.0 - 0.5 * np.asarray(alpha)
+
+
 def _by_power(numerator: tuple[float, ...], denominator: tuple[float, ...]) -> Array:
     return np.array([numerator, denominator]).T[..., None]
 

@@ -45,7 +45,7 @@ class CriticSettings(Group):
     kappa: float = bounded(1.0, '[0, inf)')            # quantile: half width of Huber's round bottom, in returns
     atoms: int = bounded(51, '[2, inf)')               # categorical: the number of returns, over the range
     return_range: tuple[float, float] = (-50.0, 80.0)  # categorical and quantile: no target lies outside
-    twin: bool = False                                 # two critics, of which the smaller risk value counts
+    twin: bool = False                                 # two critics; the smaller risk value counts more, see risk.py
     return_scale: float = bounded(1.0, '(0, inf)')     # the critic's outputs times this are returns
     learning_rate: float = bounded(1e-4, '(0, inf)')
 
