@@ -14,12 +14,13 @@ Layout 2, conflicts. What a driver would ask: when am I there, when are they? In
             before it arrives at this speed; the same if it accelerates; s that it has left before ego arrives
     9…13    the second, and so on
 
-In a lane that ego joins, nobody is out of the way by passing. The one behind must then brake to the speed of the one
-in front: others do so for ego once it has joined, not sooner, and ego's seconds before them are those that would be
-left, at that moment, before it was too late; more than half a second too late reads as half a second. Instead of "the
-same if it accelerates" there are the m/s² with which it could accelerate until then and still brake in time, -2 to 10:
-how bold a driver it takes to spoil it, whatever the speeds. From the seconds that ego is behind, those are taken that
-it needs to brake.
+Where ego joins a lane, a vehicle's metres are seconds too, at its present speed: how far off it is means nothing to
+one who has learnt among slower ones. And nobody is out of the way by passing. The one behind must then brake to the
+speed of the one in front: others do so for ego once it has joined, not sooner, and ego's seconds before them are those
+that would be left, at that moment, before it was too late; more than half a second too late reads as half a second.
+Instead of "the same if it accelerates" there are the m/s² with which it could accelerate until then and still brake in
+time, -2 to 10: how bold a driver it takes to spoil it, whatever the speeds. From the seconds that ego is behind, those
+are taken that it needs to brake.
 
 In both a last number with `time`: seconds since the episode began. A vehicle is relevant while it can still meet ego:
 it is in sight, in a lane that ego's route crosses or joins, has not left the crossing, and is not pulling away in front
@@ -183,15 +184,16 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
     """Layout 2."""
     ego_speed, limit = ego[STATE_SPEED], view[VIEW_LIMIT]
     _, ego_s, _, _ = project(segments, 0, int(view[VIEW_ROUTE]), 0, ego[STATE_X], ego[STATE_Y])
-    zone = view[VIEW_GOAL]
+    zone, joining = view[VIEW_GOAL], False
     for lane in range(lanes.shape[0]):
         if lanes[lane, LANE_CONFLICT] != 0.0:
             zone = min(zone, lanes[lane, EGO_ENTERS])
+            joining = joining or lanes[lane, LANE_JOINED] != 0.0
     out[0], out[1] = zone - ego_s, ego_speed
     out[2], _ = ego_arrives(segments, view, ego_s, ego_speed, zone)
     out[3], _ = ego_arrives(segments, view, ego_s, ego_speed, view[VIEW_GOAL])
     for slot in range(4, end, _CONFLICT):
-        out[slot], out[slot + 1] = _FAR, 0.0
+        out[slot], out[slot + 1] = _HORIZON if joining else _FAR, 0.0
         out[slot + 2], out[slot + 3], out[slot + 4] = _HORIZON, _HORIZON, -_HORIZON
 
     # Insertion in order of arrival, with the arrivals re-read from the slots already filled.
@@ -205,10 +207,16 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
         metres = np.float64(np.float32(lanes[lane, LANE_ENTERS] - s))
         pace = max(speed, _CREEPING)
         arrives = metres / pace
+        place = metres
+        if joining:
+            place = arrives = np.float64(np.float32(within(arrives)))
         slot = filled
         while slot > 4:
             before = slot - _CONFLICT
-            if np.float64(out[before]) / max(np.float64(out[before + 1]), _CREEPING) <= arrives:
+            others_arrival = np.float64(out[before])
+            if not joining:
+                others_arrival /= max(np.float64(out[before + 1]), _CREEPING)
+            if others_arrival <= arrives:
                 break
             slot = before
         if slot >= end:
@@ -233,7 +241,7 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
                 hurries = (math.sqrt(speed * speed + 2.0 * limit * metres) - speed) / limit
             ahead, hurry = arrives - leaves, hurries - leaves
             behind = enters - (lanes[lane, LANE_LEAVES] - s) / pace
-        out[slot], out[slot + 1] = metres, speed
+        out[slot], out[slot + 1] = place, speed
         out[slot + 2], out[slot + 3], out[slot + 4] = within(ahead), within(hurry), within(behind)
         filled = min(filled + _CONFLICT, end)
 

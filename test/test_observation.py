@@ -109,6 +109,14 @@ def test_conflicts_are_in_order_of_arrival_and_nobody_never_arrives() -> None:
     assert seen[[5, 10]] == pytest.approx([30.0, 5.0])
     assert seen[4] - seen[9] == pytest.approx(40.0)
     assert look('left_turn', EGO, [], CONFLICT)[4:] == pytest.approx([200.0, 0.0, 10.0, 10.0, -10.0] * 2)
+    assert look('merge', EGO, [], CONFLICT)[4:] == pytest.approx([10.0, 0.0, 10.0, 10.0, -10.0] * 2)
+
+
+def test_where_ego_joins_a_lane_conflicts_are_told_in_seconds() -> None:
+    near_but_slow, far_but_fast = (-60.0, -1.75, 0.0, 8.0), (-90.0, -1.75, 0.0, 30.0)
+    seen = look('merge', (-60.0, -7.9235, 0.0873, 20.0), [near_but_slow, far_but_fast], CONFLICT)
+    assert seen[[5, 10]] == pytest.approx([30.0, 8.0])
+    assert 30.0 * seen[4] - 8.0 * seen[9] == pytest.approx(30.0, abs=1e-3)
 
 
 def test_the_seconds_of_a_conflict_by_hand() -> None:
@@ -122,17 +130,17 @@ def test_the_seconds_of_a_conflict_by_hand() -> None:
     assert speed == 20.0
     assert until_zone == pytest.approx(to_zone / 20.0, abs=1e-3)
     assert until_goal > until_zone
-    metres, other_speed, before, harmless, behind = seen[4:9]
+    arrives, other_speed, before, harmless, behind = seen[4:9]
     assert other_speed == 10.0
-    assert before == pytest.approx(metres / 10.0 - until_zone - 4.6 / 10.0, abs=1e-3)
+    assert before == pytest.approx(arrives - until_zone - 4.6 / 10.0, abs=1e-3)
     lane = build_geometry(load_scenario('merge')).lanes[0]
     until_joined = until_zone + (lane[EGO_JOINS] - lane[EGO_ENTERS]) / 20.0
-    gap = lane[LANE_JOINS] - 4.6 - (lane[LANE_ENTERS] - metres)
+    gap = lane[LANE_JOINS] - 4.6 - (lane[LANE_ENTERS] - 10.0 * arrives)
     until_then = 10.0 * until_joined + 0.5 * harmless * until_joined ** 2
     quick = 10.0 + harmless * until_joined
     assert quick > 20.0
     assert gap - until_then == pytest.approx((quick - 20.0) ** 2 / 8.0, abs=1e-2)
-    assert behind == pytest.approx(until_zone - metres / 10.0 - 4.6 / 10.0 - 12.5 / 20.0, abs=1e-3)
+    assert behind == pytest.approx(until_zone - arrives - 4.6 / 10.0 - 12.5 / 20.0, abs=1e-3)
 
 
 @pytest.mark.parametrize('row', ['train', '+15/1%'])
@@ -145,7 +153,8 @@ def test_ahead_of_one_who_does_not_care_is_safe_if_seconds_are_left(row: str) ->
     while not outcome.all():
         result = batch.step(np.full(400, 4.0))
         outcome = np.where(result.done & (outcome == 0), result.outcome, outcome)
-    safe, lost = ahead > 0.2, (ahead < -0.2) & (behind < -0.3)
+    safe = (ahead > 0.2) & (ahead < 10.0)     # 10: not in sight yet
+    lost = (ahead < -0.2) & (behind < -0.3)
     assert safe.sum() > 50
     assert lost.sum() > 50
     assert (outcome[safe] != COLLISION).all()
