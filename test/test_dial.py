@@ -68,10 +68,14 @@ def test_among_levels_that_are_equally_good_chance_moves_the_dial_little() -> No
     for seed in range(10):
         returns = np.random.default_rng(seed).normal(10.0, 5.0, (31, 2000))
         returns[np.abs(np.arange(31) - 12) > 6] -= 10.0     # of levels 6 to 18, chance alone decides which wins
-        chosen.append(np.interp(calibrate(levels, returns, [0.5, 1.0])[0][1], levels, np.arange(31)))
-        luckiest.append(np.argmax(empirical_cvar(returns, 0.5)))
-    assert np.mean(chosen) == pytest.approx(12.0, abs=1.5)
-    assert np.std(chosen) < 0.7 * np.std(luckiest)
+        pairs = calibrate(levels, returns, [0.01, 0.1, 1.0])
+        chosen.append(np.interp([level for _, level in pairs], levels, np.arange(31)))
+        luckiest.append(np.argmax(empirical_cvar(returns, 0.1)))
+    careful, middle, quick_ones = np.mean(chosen, axis=0)
+    assert middle == pytest.approx(12.0, abs=1.5)
+    assert careful < middle - 1.5     # whoever turns the dial down or up means something by it
+    assert quick_ones > middle + 1.5
+    assert np.std(chosen, axis=0).max() < 0.8 * np.std(luckiest)
 
 
 def test_a_policy_drives_at_the_level_of_its_alpha() -> None:

@@ -4,8 +4,10 @@ A policy trained at level l maximises, in every state, CVaR at l of what may com
 alpha is the worst alpha share of *episodes*. The two differ: a risk already survived counts no more in later states,
 so the policy of l drives episodes as somebody does who looks at another share of them. After training every level is
 driven on the validation seeds, and each alpha is given the level whose episodes have the best CVaR at alpha. Around
-its best CVaR is flat, and which level happens to win is luck: the episodes are resampled, and the winners' mean (of
-log level) is taken. The pairs travel in the model file; between them the dial is linear.
+its best CVaR is flat, and which level happens to win is luck: the episodes are resampled, and every level that wins
+is as good. Among them whoever turns the dial down means a careful one, whoever turns it up a quick one: the winners'
+quantile is taken from their lowest tenth (alpha = 0.01) over the middle (0.1) to their highest (1). The pairs travel
+in the model file; between them the dial is linear.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def calibrate(levels: NDArray, returns: NDArray, knots: Sequence[float] = KNOTS)
     """Pairs for `knots`, from the returns [levels, episodes] that rising levels had in the same episodes."""
     _, drawn = bootstrap_cvars(returns, knots, RESAMPLES)
     winners = np.argmax(_smooth(drawn), axis=1)                  # [resamples, knots]
-    chosen = np.exp(np.mean(np.log(levels.astype(np.float64))[winners], axis=0))
+    places = np.clip(0.9 + 0.4 * np.log10(knots), 0.1, 0.9)
+    chosen = [np.exp(np.quantile(np.log(levels.astype(np.float64))[won], place))
+              for won, place in zip(winners.T, places, strict=True)]
     return [[alpha, float(f'{level:.4g}')]
             for alpha, level in zip(knots, np.maximum.accumulate(chosen), strict=True)]
 

@@ -179,8 +179,8 @@ class Learner:
         """The critics' numbers for each sample, or one that stands for two; self._risk says which is the worse."""
         if second is None:
             return first
-        worse = worse_critic_share(self.batch.alpha)
-        share = np.where(self._risk[1] < self._risk[0], worse, 1.0 - worse)
+        worse: Array = worse_critic_share(self.batch.alpha)
+        share: Array = np.where(self._risk[1] < self._risk[0], worse, 1.0 - worse)
         return share * second + (1.0 - share) * first
 
     def _update_critics(self, rate: float) -> float:

@@ -114,8 +114,8 @@ def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
                          f'{wins} better, {losses} worse'])
     return ['### One network for all α, or one for each', '',
             'The empirical CVaR at α of the episode\'s return: one network conditioned on α, against networks trained '
-            'for that α alone, as the state\'s own CVaR, without a dial calibrated on episodes; seed by seed on the same '
-            'episodes (bootstrap, p < 0.05, uncorrected).', '',
+            'for that α alone, as the state\'s own CVaR, without a dial calibrated on episodes; seed by seed on the '
+            'same episodes (bootstrap, p < 0.05, uncorrected).', '',
             *markdown(['', 'conditioned', 'alone', 'conditioned is, in seeds'], body)]
 
 
