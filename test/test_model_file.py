@@ -166,7 +166,7 @@ def test_a_flipped_byte_in_a_weight_is_called_corruption(path):
 
 def test_another_format(path):
     write(path, format_version=2)
-    with pytest.raises(ModelError, match=r'model format 2, this software reads 3; install the version'):
+    with pytest.raises(ModelError, match=r'model format 2, this software reads 4; install the version'):
         ModelFile.load(path)
 
 

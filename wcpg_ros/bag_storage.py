@@ -287,11 +287,14 @@ def _topics(database: sqlite3.Connection) -> Iterator[tuple[int, Topic]]:
     with contextlib.suppress(sqlite3.DatabaseError):     # no such table, or damaged
         definitions = dict(database.execute('SELECT topic_type, encoded_message_definition FROM message_definitions'))
     columns = [row[1] for row in database.execute('PRAGMA table_info(topics)')]
-    qos_text, type_hash = (column if column in columns else "''"
-                           for column in ('offered_qos_profiles', 'type_description_hash'))
-    for number, name, kind, text, hashed in database.execute(
-            f'SELECT id, name, type, {qos_text}, {type_hash} FROM topics'):
-        yield number, Topic(name, kind, definitions.get(kind) or '', hashed or '', qos_of(text))
+    qos_column, hash_column = (column if column in columns else "''"
+                               for column in ('offered_qos_profiles', 'type_description_hash'))
+    for number, name, kind, *about in database.execute(
+            f'SELECT id, name, type, {qos_column}, {hash_column} FROM topics'):
+        if isinstance(name, str) and isinstance(kind, str):     # in a damaged file there is anything
+            qos, type_hash, definition = (said if isinstance(said, str) else ''
+                                          for said in (*about, definitions.get(kind)))
+            yield number, Topic(name, kind, definition, type_hash, qos_of(qos))
 
 
 def open_database(path: Path) -> sqlite3.Connection:
