@@ -232,8 +232,7 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
             hurry = min(harmless_acceleration(gap, speed, then, max(joins, _AT_ONCE), limit),
                         2.0 * (metres - view[VIEW_LENGTH] - speed * until) / (until * until))
             ahead, hurry = max(ahead, _TOO_LATE), max(hurry, _TOO_BOLD)
-            braking = max(ego_then - speed, 0.0) ** 2 / (2.0 * limit)
-            behind = enters - arrives - view[VIEW_LENGTH] / pace - braking / max(ego_then, _CREEPING)
+            behind = enters - arrives - view[VIEW_LENGTH] / pace + time_to_brake(0.0, ego_then, speed, limit)
         else:
             leaves, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
             hurries = arrives

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +201,20 @@ def test_no_damage_whatever_stops_the_reader(tmp_path: Path, storage: str) -> No
         assert bag.main(['reindex', str(folder)]) in (0, 2)
         after = read(folder, scenario='left_turn')[1].summary
         assert after.transitions >= before.transitions
+
+
+def test_a_topic_of_which_nothing_is_said_is_read(tmp_path: Path) -> None:
+    """In a damaged database NOT NULL does not hold, and text need not be text."""
+    folder = make_bag(tmp_path / 'bag', storage='sqlite3')
+    whole = read(folder, scenario='left_turn')[1].summary.transitions
+    database = sqlite3.connect(folder / 'bag_0.db3')
+    database.execute('ALTER TABLE topics RENAME TO sound')
+    database.execute('CREATE TABLE topics AS SELECT id, name, type, serialization_format, '
+                     "NULL AS offered_qos_profiles, x'00ff' AS type_description_hash FROM sound")
+    database.execute("INSERT INTO topics VALUES (99, NULL, x'00ff', '', '', '')")
+    database.commit()
+    database.close()
+    assert read(folder, scenario='left_turn')[1].summary.transitions == whole > 0
 
 
 # Bags that are there, but hold nothing

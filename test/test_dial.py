@@ -75,7 +75,7 @@ def test_among_levels_that_are_equally_good_chance_moves_the_dial_little() -> No
     assert middle == pytest.approx(12.0, abs=1.5)
     assert careful < middle - 1.5     # whoever turns the dial down or up means something by it
     assert quick_ones > middle + 1.5
-    assert np.std(chosen, axis=0).max() < 0.8 * np.std(luckiest)
+    assert np.std(chosen, axis=0).max() < 0.7 * np.std(luckiest)
 
 
 def test_a_policy_drives_at_the_level_of_its_alpha() -> None:

@@ -195,8 +195,13 @@ def test_a_long_run_goes_on_where_the_short_one_ended(tmp_path: Path) -> None:
     runs['long']['begins_as'] = 'short'
     content = {'scenarios': ['merge'], 'seeds': [0], 'evaluation': {}, 'runs': runs}
     (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content, sort_keys=False))
+    run = load_manifest(tmp_path / 'm.yaml').runs_of('long', 'merge')[0]
+    cut_short = training.directory_of(run, tmp_path / 'runs').with_suffix('.making')
+    cut_short.mkdir(parents=True)
+    (cut_short / 'checkpoint.npz').write_bytes(b'half of')
     assert training.main(['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs'),
                           '--backend', 'serial']) == 0
+    assert not cut_short.exists()
     decisions = {name: [int(line.split(',')[0]) for line in (tmp_path / f'{name}_merge_0.csv').read_text().split()[1:]]
                  for name in runs}
     assert decisions == {'short': [256], 'long': [256, 512], 'alone': [512]}

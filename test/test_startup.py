@@ -28,11 +28,26 @@ print(json.dumps({
     'folder': str(compiled.cache_directory()), 'loaded': sum(stepper.step_batch.stats.cache_hits.values()),
     'compiled': sum(stepper.step_batch.stats.cache_misses.values())}))
 """
+FIRST_UPDATES = """
+import hashlib, json
+import numpy as np
+from wcpg_ros import networks
+from wcpg_ros.learner import Learner
+from wcpg_ros.settings import load_recipe
+learner = Learner(load_recipe('config/left_turn.yaml'), 20, 4.0, np.random.default_rng(0))
+rng = np.random.default_rng(1)
+for _ in range(5):
+    for array in learner.batch:
+        array[:] = rng.random(array.shape)
+    learner.learn()
+print(json.dumps({'weights': hashlib.sha256(learner.values).hexdigest(),
+                  'compiled': sum(networks.critic_backward.stats.cache_misses.values())}))
+"""
 
 
-def first_step(site: Path, **environment: str) -> dict:
-    """What a fresh interpreter says of its first step, with the package found in `site`."""
-    answer = subprocess.run([sys.executable, '-c', FIRST_STEP], cwd=site, env={**os.environ, **environment},
+def first(program: str, site: Path, **environment: str) -> dict:
+    """What a program says in a fresh interpreter, with the package found in `site`."""
+    answer = subprocess.run([sys.executable, '-c', program], cwd=site, env={**os.environ, **environment},
                             check=True, capture_output=True, text=True, timeout=300)
     return {**json.loads(answer.stdout), 'words': answer.stderr}
 
@@ -72,20 +87,27 @@ def test_a_read_only_package_without_a_home_compiles_once_and_is_left_alone(tmp_
     temporary.mkdir()
     homeless = {'WCPG_CACHE_DIR': str(blocked), 'XDG_CACHE_HOME': '', 'HOME': str(blocked), 'TMPDIR': str(temporary),
                 'PYTHONDONTWRITEBYTECODE': '1'}
-    first = first_step(package.parent, **homeless)
+    fresh = first(FIRST_STEP, package.parent, **homeless)
     kept = files(temporary)
-    second = first_step(package.parent, **homeless)
-    assert Path(first['source']).parent == package
-    assert Path(first['folder']).is_relative_to(temporary)
+    second = first(FIRST_STEP, package.parent, **homeless)
+    assert Path(fresh['source']).parent == package
+    assert Path(fresh['folder']).is_relative_to(temporary)
     assert files(package) == before
-    assert (first['loaded'], first['compiled']) == (0, 1)
+    assert (fresh['loaded'], fresh['compiled']) == (0, 1)
     assert (second['loaded'], second['compiled']) == (1, 0)
     assert kept
     assert files(temporary) == kept
-    assert second['observation'] == first['observation']
-    assert second['seconds'] < first['seconds'] / 2
-    assert first['words'] == 'wcpg_ros: compiling once, about half a minute …\n'
+    assert second['observation'] == fresh['observation']
+    assert second['seconds'] < fresh['seconds'] / 2
+    assert fresh['words'] == 'wcpg_ros: compiling once, about half a minute …\n'
     assert second['words'] == ''
+
+
+def test_code_that_is_loaded_learns_what_code_just_compiled_learns(tmp_path):
+    """A training run must not depend on whether it is the first on its machine."""
+    fresh, again = (first(FIRST_UPDATES, PACKAGE.parent, WCPG_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert (fresh['compiled'], again['compiled']) == (1, 0)
+    assert fresh['weights'] == again['weights']
 
 
 def test_places_are_tried_in_order(tmp_path, monkeypatch):

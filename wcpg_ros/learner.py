@@ -20,7 +20,7 @@ from wcpg_ros.critics import make_head
 from wcpg_ros.networks import Actor, ActorWork, Array, Critic, compiled
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Minibatch, Replay, empty_minibatch
-from wcpg_ros.risk import worse_critic_share
+from wcpg_ros.risk import second_critic_share
 from wcpg_ros.settings import AlphaSettings, Recipe
 
 
@@ -179,8 +179,7 @@ class Learner:
         """The critics' numbers for each sample, or one that stands for two; self._risk says which is the worse."""
         if second is None:
             return first
-        worse: Array = worse_critic_share(self.batch.alpha)
-        share: Array = np.where(self._risk[1] < self._risk[0], worse, 1.0 - worse)
+        share: Array = second_critic_share(self.batch.alpha, *self._risk)
         return share * second + (1.0 - share) * first
 
     def _update_critics(self, rate: float) -> float:

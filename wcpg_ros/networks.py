@@ -25,8 +25,12 @@ ONE = np.float32(1.0)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Machine code. `reassoc` lets sums use vector registers; full fastmath would also assume that there is no NaN."""
-    return kernel(function, fastmath={'reassoc', 'contract', 'nsz', 'arcp'}, _nrt=True)
+    """Machine code. `reassoc` lets sums use vector registers; full fastmath would also assume that there is no NaN.
+
+    Inlined into whatever calls it: else a process that compiles has several copies of a function, optimised apart and
+    so summing in other orders, and takes another of them than a process that loads the same code from the cache.
+    """
+    return kernel(function, fastmath={'reassoc', 'contract', 'nsz', 'arcp'}, forceinline=True, _nrt=True)
 
 
 class Actor(NamedTuple):

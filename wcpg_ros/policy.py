@@ -27,7 +27,7 @@ from wcpg_ros.risk import (
     quantile_mean_std,
     quantile_probabilities,
     risk_measure,
-    worse_critic_share,
+    second_critic_share,
 )
 
 Floats = NDArray[np.float32]
@@ -146,9 +146,7 @@ class Policy:
         outputs = np.stack([_forward(layers, inputs)[:, 0] for layers in self._critics])
         if len(outputs) == 1:
             return outputs[0], self._statistics(outputs[0], levels)
-        first, second = (self._statistics(output, levels)[2] for output in outputs)
-        worse = worse_critic_share(levels)
-        share = np.where(second < first, worse, 1.0 - worse)[:, None]
+        share = second_critic_share(levels, *(self._statistics(output, levels)[2] for output in outputs))[:, None]
         agreed = share * outputs[1] + (1.0 - share) * outputs[0]
         return agreed, self._statistics(agreed, levels)
 

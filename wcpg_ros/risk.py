@@ -35,12 +35,14 @@ VARIANCE_FLOOR = 1e-6
 VAR_MAX_LEVEL = 0.99
 
 
-def worse_critic_share(alpha: ArrayLike) -> NDArray:
-    """How much the worse of two critics counts: alone where alpha is small, no more than the other at alpha = 1.
+def second_critic_share(alpha: NDArray, first: NDArray, second: NDArray) -> NDArray:
+    """How much the second of two critics counts, by their risk values: the worse one has 1 - alpha / 2.
 
-    What two critics disagree about is a risk too. To fear it at every alpha would make the risk-neutral end careful.
+    Alone where alpha is small, no more than the other at alpha = 1: what two critics disagree about is a risk too, but
+    to fear it at every alpha would make the risk-neutral end careful.
     """
-    return 1.0 - 0.5 * np.asarray(alpha)
+    worse = 1.0 - 0.5 * alpha
+    return np.where(second < first, worse, 1.0 - worse)
 
 
 def _by_power(numerator: tuple[float, ...], denominator: tuple[float, ...]) -> Array:

@@ -76,9 +76,11 @@ OUTCOMES = ['collisions %', 'success %', 'time-outs %', 'steps']
 def _penalties(context: Context, scenarios: Sequence[str]) -> list[str]:
     body = [[f'{load_scenario(scenario).title}: {label}', *_outcomes(context, policies(context, name, scenario))]
             for scenario in scenarios for name, label in (('ddpg', 'DDPG, −50'), ('penalty', 'DDPG, −1000'))]
+    longer, shorter = (context.manifest.runs[name].decisions for name in ('ddpg', 'penalty'))
     return ['### A collision that costs 1000', '',
             'The paper\'s first attempt at safety: a penalty of −1000 in place of −50 for a learner of means. It '
-            'reports policies that often do not even attempt the maneuver.', '', *markdown(['', *OUTCOMES], body)]
+            'reports policies that often do not even attempt the maneuver. Trained for '
+            f'{shorter:,} decisions, with −50 for {longer:,}.', '', *markdown(['', *OUTCOMES], body)]
 
 
 def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:

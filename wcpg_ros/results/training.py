@@ -65,14 +65,22 @@ def config_of(run: Run) -> RunConfig | BaselineConfig:
     return BaselineConfig(settings.algorithm, run.scenario, run.seed, settings.decisions, recipe)
 
 
+def _begin(job: Training, config: RunConfig | BaselineConfig) -> None:
+    """A new run, or a copy of the one it begins as: at once, so that one who is killed leaves no half of it."""
+    making = job.directory.with_name(f'{job.directory.name}.making')
+    shutil.rmtree(making, ignore_errors=True)
+    files = RunDirectory.create(making, config)
+    if job.beginning and (job.beginning / files.checkpoint.name).exists():
+        shutil.copytree(job.beginning, making, dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns(files.config_file.name))
+    making.rename(job.directory)
+
+
 def train_run(job: Training) -> bool:
     """Begin or go on, and keep the best policy and the learning curve; whether the end was reached."""
     config = config_of(job.run)
     if not (job.directory / 'config.yaml').exists():
-        files = RunDirectory.create(job.directory, config)
-        if job.beginning and (job.beginning / 'checkpoint.npz').exists():
-            shutil.copytree(job.beginning, job.directory, dirs_exist_ok=True,
-                            ignore=shutil.ignore_patterns(files.config_file.name))
+        _begin(job, config)
     if isinstance(config, BaselineConfig):
         BaselineTrainer(job.directory).train(progress=False)
     elif not make_trainer(job.directory).run(progress=False):
