@@ -40,6 +40,8 @@ def begin_episode(p, segments, lanes, scene, cars):
     for k in range(cars.shape[0]):
         car = cars[k]
         u_time, u_lane, u_speed = uniform(births, 3 * k + 1), uniform(births, 3 * k + 2), uniform(births, 3 * k + 3)
+        if k < platoon:
+            u_speed += (1.0 - p.traffic_platoon_spread) * (uniform(births, 3) - u_speed)
         car.desired = p.traffic_speed_0 + u_speed * (p.traffic_speed_1 - p.traffic_speed_0)
         if k < platoon:
             lane = 0

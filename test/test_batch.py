@@ -81,6 +81,22 @@ def test_the_number_of_vehicles_is_capped_and_traffic_ends(name: str) -> None:
         assert np.mean(batch.counts == 0) > 0.6
 
 
+@pytest.mark.parametrize('spread', [0.0, 0.5])
+def test_a_platoon_drives_as_fast_as_its_first_more_or_less(spread: float) -> None:
+    def drawn(changes: dict[str, float]) -> np.ndarray:
+        batch = Batch(load_scenario('merge', changes=changes), 16)
+        batch.reset(np.arange(16))
+        return batch.cars.copy()
+
+    platoon = load_scenario('merge').traffic.platoon
+    alike, unlike = drawn({'traffic.platoon_spread': spread}), drawn({'traffic.platoon_spread': 1.0})
+    speeds, first = unlike['desired'][:, :platoon], unlike['desired'][:, :1]
+    assert np.ptp(speeds, axis=1).max() > 5.0
+    assert alike['desired'][:, :platoon] == pytest.approx(first + spread * (speeds - first))
+    assert np.array_equal(alike['desired'][:, platoon:], unlike['desired'][:, platoon:])
+    assert np.array_equal(alike['temper'], unlike['temper'])
+
+
 def test_temper_shares_and_speeds_follow_the_table() -> None:
     for name, shares, (low, high) in (('left_turn', (0.0, 0.8, 0.2), (10, 20)), ('merge', (0.2, 0.4, 0.4), (5, 15))):
         batch = Batch(load_scenario(name), 3000)
