@@ -32,7 +32,7 @@ def begin_episode(p, segments, lanes, scene, cars):
 
     births, tempers = stream(scene.seed, BIRTHS), stream(scene.seed, TEMPERS)
     lane_count = lanes.shape[0]
-    platoon = int(p.traffic_platoon)
+    platoon, u_first_speed = int(p.traffic_platoon), uniform(births, 3)
     arrival = p.traffic_first_arrival_0 + uniform(births, 0) * (p.traffic_first_arrival_1 - p.traffic_first_arrival_0)
     # Several lanes with one chance each per step: the time to the next attempt in any of them is geometric.
     missed = (1.0 - p.traffic_spawn_rate) ** lane_count
@@ -41,7 +41,7 @@ def begin_episode(p, segments, lanes, scene, cars):
         car = cars[k]
         u_time, u_lane, u_speed = uniform(births, 3 * k + 1), uniform(births, 3 * k + 2), uniform(births, 3 * k + 3)
         if k < platoon:
-            u_speed += (1.0 - p.traffic_platoon_spread) * (uniform(births, 3) - u_speed)
+            u_speed += (1.0 - p.traffic_platoon_spread) * (u_first_speed - u_speed)
         car.desired = p.traffic_speed_0 + u_speed * (p.traffic_speed_1 - p.traffic_speed_0)
         if k < platoon:
             lane = 0

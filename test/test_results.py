@@ -196,7 +196,8 @@ def test_a_long_run_goes_on_where_the_short_one_ended(tmp_path: Path) -> None:
     content = {'scenarios': ['merge'], 'seeds': [0], 'evaluation': {}, 'runs': runs}
     (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content, sort_keys=False))
     run = load_manifest(tmp_path / 'm.yaml').runs_of('long', 'merge')[0]
-    cut_short = training.directory_of(run, tmp_path / 'runs').with_suffix('.making')
+    directory = training.directory_of(run, tmp_path / 'runs')
+    cut_short = directory.with_name(f'{directory.name}.making')
     cut_short.mkdir(parents=True)
     (cut_short / 'checkpoint.npz').write_bytes(b'half of')
     assert training.main(['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs'),

@@ -63,7 +63,8 @@ def calibrate(levels: NDArray, returns: NDArray, knots: Sequence[float] = KNOTS)
     _, drawn = bootstrap_cvars(returns, knots, RESAMPLES)
     winners = np.argmax(_smooth(drawn), axis=1)                  # [resamples, knots]
     places = np.clip(0.9 + 0.4 * np.log10(knots), 0.1, 0.9)
-    chosen = [np.exp(np.quantile(np.log(levels.astype(np.float64))[won], place))
+    log_levels = np.log(levels.astype(np.float64))
+    chosen = [np.exp(np.quantile(log_levels[won], place))
               for won, place in zip(winners.T, places, strict=True)]
     return [[alpha, float(f'{level:.4g}')]
             for alpha, level in zip(knots, np.maximum.accumulate(chosen), strict=True)]
