@@ -65,8 +65,7 @@ def begin_episode(p, segments, lanes, scene, cars):
             car.temper = IGNORE
         else:
             car.temper = ACCELERATE
-        boldness = uniform(tempers, 2 * k + 1) ** p.temper_boost_power
-        car.boost = p.temper_boost_0 + boldness * (p.temper_boost_1 - p.temper_boost_0)
+        car.boost = p.temper_boost_0 + uniform(tempers, 2 * k + 1) * (p.temper_boost_1 - p.temper_boost_0)
     bear(p, segments, lanes, scene, cars)
 
 

@@ -14,18 +14,22 @@ Layout 2, conflicts. What a driver would ask: when am I there, when are they? In
             before it arrives at this speed; the same if it accelerates; s that it has left before ego arrives
     9…13    the second, and so on
 
-Where ego joins a lane, a vehicle's metres are seconds too, at its present speed: how far off it is means nothing to
-one who has learnt among slower ones. And nobody is out of the way by passing. The one behind must then brake to the
-speed of the one in front: others do so for ego once it has joined, not sooner, and ego's seconds before them are those
-that would be left, at that moment, before it was too late; more than half a second too late reads as half a second.
-Instead of "the same if it accelerates" there are the m/s² with which it could accelerate until then and still brake in
-time, -2 to 10: how bold a driver it takes to spoil it, whatever the speeds. From the seconds that ego is behind, those
-are taken that it needs to brake.
+Where ego joins a lane, a vehicle's metres are seconds too, at its present speed: how far off it is means nothing to one
+who has learnt among slower ones. And nobody is out of the way by passing: the one behind must brake to the speed of the
+one in front. So the first slot is for the last of those who would be in front when ego, accelerating from now on, is
+there; the next ones are for those behind it, in order: what ego knows of the first whom it may join in front of holds
+for the second just as well, once the first has passed. Others brake for ego once it has joined, not sooner, and ego's
+seconds before them are those that would be left, once it has, before it was too late. Instead of "the same if it
+accelerates" there are the m/s² with which it could accelerate until then and still brake in time, -2 to 10: how bold a
+driver it takes to spoil it, whatever the speeds. The last number is the seconds until ego must brake to its speed. More
+than half a second too late reads as half a second, and more than 15 m/s as 15 m/s: whoever has learnt among vehicles of
+up to that has seen quicker ones only pulling away in front.
 
 In both a last number with `time`: seconds since the episode began. A vehicle is relevant while it can still meet ego:
 it is in sight, in a lane that ego's route crosses or joins, has not left the crossing, and is not pulling away in front
 in a lane that ego joins. A slot with nobody in it reads as a vehicle standing where vehicles are born (layout 1) or one
-that is far and never arrives (layout 2). Plain Python: the stepper compiles its own copy.
+that is far and never arrives (layout 2; in front of ego: one that is long gone). Plain Python: the stepper compiles its
+own copy.
 """
 
 from __future__ import annotations
@@ -57,8 +61,9 @@ _POSE, _CONFLICT = 4, 5       # numbers per vehicle
 _FAR = 200.0                  # m
 _HORIZON = 10.0               # s
 _CREEPING = 1.0               # m/s below which nobody is expected to arrive sooner
-_TOO_LATE = -0.5              # s: the least that is shown of being first in a lane that ego joins …
-_TOO_BOLD = -2.0              # m/s²: … and of how boldly the other may drive then
+_TOO_LATE = -0.5              # s: the least that is shown of what is left before somebody in the lane must brake …
+_TOO_BOLD = -2.0              # m/s²: … and of how boldly the one behind may drive
+_QUICK = 15.0                 # m/s: the most that is shown of a speed in a lane that ego joins
 _AT_ONCE = 0.1                # s: the shortest time that an acceleration is reckoned over
 
 
@@ -180,9 +185,38 @@ def harmless_acceleration(gap, speed, front_speed, seconds, limit):
     return (math.sqrt(half * half + 2.0 * limit * left - faster * faster) - half) / seconds
 
 
+def beside(lanes, lane, s):
+    """Where in a lane that it joins ego is at an arc length of its route."""
+    return s + lanes[lane, LANE_JOINS] - lanes[lane, EGO_JOINS]
+
+
+def crossing(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters):
+    """Of a vehicle in a lane that ego crosses: s that ego is gone before it, the same if it hurries, s behind it."""
+    limit, pace = view[VIEW_LIMIT], max(speed, _CREEPING)
+    metres = np.float64(np.float32(lanes[lane, LANE_ENTERS] - s))
+    leaves, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
+    arrives = hurries = metres / pace
+    if metres > 0.0:
+        hurries = (math.sqrt(speed * speed + 2.0 * limit * metres) - speed) / limit
+    return arrives - leaves, hurries - leaves, enters - (lanes[lane, LANE_LEAVES] - s) / pace
+
+
+def joining_before(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters):
+    """Of a vehicle in a lane that ego joins: s until it is too late to be in front of it, m/s² that spoil it."""
+    limit, length = view[VIEW_LIMIT], view[VIEW_LENGTH]
+    joins, then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_JOINS])
+    gap = beside(lanes, lane, max(ego_s, lanes[lane, EGO_JOINS])) - s - length
+    room = lanes[lane, LANE_ENTERS] - s - length     # to where ego enters: there it must not be beside ego
+    seconds = min(time_to_brake(gap - speed * joins, speed, then, limit), room / max(speed, _CREEPING) - enters)
+    until = max(enters, _AT_ONCE)
+    boldness = min(harmless_acceleration(gap, speed, then, max(joins, _AT_ONCE), limit),
+                   2.0 * (room - speed * until) / (until * until))
+    return max(seconds, _TOO_LATE), max(boldness, _TOO_BOLD)
+
+
 def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
     """Layout 2."""
-    ego_speed, limit = ego[STATE_SPEED], view[VIEW_LIMIT]
+    ego_speed = ego[STATE_SPEED]
     _, ego_s, _, _ = project(segments, 0, int(view[VIEW_ROUTE]), 0, ego[STATE_X], ego[STATE_Y])
     zone, joining = view[VIEW_GOAL], False
     for lane in range(lanes.shape[0]):
@@ -194,55 +228,55 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
     out[3], _ = ego_arrives(segments, view, ego_s, ego_speed, view[VIEW_GOAL])
     for slot in range(4, end, _CONFLICT):
         out[slot], out[slot + 1] = _HORIZON if joining else _FAR, 0.0
-        out[slot + 2], out[slot + 3], out[slot + 4] = _HORIZON, _HORIZON, -_HORIZON
+        out[slot + 2], out[slot + 3], out[slot + 4] = _HORIZON, _HORIZON, _TOO_LATE if joining else -_HORIZON
+    first = 4
+    if joining:    # the slot of whoever is in front
+        out[4], out[6], out[7], out[8] = -_HORIZON, _TOO_LATE, _TOO_BOLD, _HORIZON
+        first += _CONFLICT
 
     # Insertion in order of arrival, with the arrivals re-read from the slots already filled.
-    filled = 4
+    filled = first
     for row in range(count):
         lane, s, _ = relevant(segments, lanes, view, ego, others[row])
         if lane < 0:
             continue
         # In the precision they are shown in, so that the order can be re-read.
         speed = np.float64(np.float32(others[row, STATE_SPEED]))
-        metres = np.float64(np.float32(lanes[lane, LANE_ENTERS] - s))
-        pace = max(speed, _CREEPING)
-        arrives = metres / pace
-        place = metres
+        place = np.float64(np.float32(lanes[lane, LANE_ENTERS] - s))
+        arrives = place / max(speed, _CREEPING)
         if joining:
             place = arrives = np.float64(np.float32(within(arrives)))
-        slot = filled
-        while slot > 4:
-            before = slot - _CONFLICT
-            others_arrival = np.float64(out[before])
-            if not joining:
-                others_arrival /= max(np.float64(out[before + 1]), _CREEPING)
-            if others_arrival <= arrives:
-                break
-            slot = before
-        if slot >= end:
-            continue
-        make_room(out, slot, filled, end, _CONFLICT)
+        joined = lanes[lane, LANE_JOINED] != 0.0
         enters, ego_then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
-        if lanes[lane, LANE_JOINED] != 0.0:
-            joins, then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_JOINS])
-            gap = lanes[lane, LANE_JOINS] + max(ego_s - lanes[lane, EGO_JOINS], 0.0) - s - view[VIEW_LENGTH]
-            ahead = min(time_to_brake(gap - speed * joins, speed, then, limit),
-                        arrives - enters - view[VIEW_LENGTH] / pace)
-            until = max(enters, _AT_ONCE)
-            hurry = min(harmless_acceleration(gap, speed, then, max(joins, _AT_ONCE), limit),
-                        2.0 * (metres - view[VIEW_LENGTH] - speed * until) / (until * until))
-            ahead, hurry = max(ahead, _TOO_LATE), max(hurry, _TOO_BOLD)
-            behind = enters - arrives - view[VIEW_LENGTH] / pace + time_to_brake(0.0, ego_then, speed, limit)
+        in_front = 0.0    # m of ego, when ego enters
+        if joined:
+            in_front = s + speed * enters - beside(lanes, lane, max(ego_s, lanes[lane, EGO_ENTERS]))
+        if in_front > 0.0:
+            if out[4] > arrives:
+                continue
+            slot = 4
         else:
-            leaves, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
-            hurries = arrives
-            if metres > 0.0:
-                hurries = (math.sqrt(speed * speed + 2.0 * limit * metres) - speed) / limit
-            ahead, hurry = arrives - leaves, hurries - leaves
-            behind = enters - (lanes[lane, LANE_LEAVES] - s) / pace
+            slot = filled
+            while slot > first:
+                before = slot - _CONFLICT
+                others_arrival = np.float64(out[before])
+                if not joining:
+                    others_arrival /= max(np.float64(out[before + 1]), _CREEPING)
+                if others_arrival <= arrives:
+                    break
+                slot = before
+            if slot >= end:
+                continue
+            make_room(out, slot, filled, end, _CONFLICT)
+            filled = min(filled + _CONFLICT, end)
+        if joined:
+            ahead, hurry = joining_before(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters)
+            behind = max(time_to_brake(in_front - view[VIEW_LENGTH], ego_then, speed, view[VIEW_LIMIT]), _TOO_LATE)
+            speed = min(speed, _QUICK)
+        else:
+            ahead, hurry, behind = crossing(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters)
         out[slot], out[slot + 1] = place, speed
         out[slot + 2], out[slot + 3], out[slot + 4] = within(ahead), within(hurry), within(behind)
-        filled = min(filled + _CONFLICT, end)
 
 
 def observe(segments, lanes, view, ego, others, count, elapsed, with_time, out):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from sim_node.compiled import compiled, kernel
 from sim_node.observation import (
+    beside,
     conflict_lane,
+    crossing,
     ego_arrives,
     harmless_acceleration,
+    joining_before,
     make_room,
     near,
     observe,
@@ -19,7 +22,8 @@ from sim_node.observation import (
 from sim_node.roads import arrival, bend_speed, project, wrap
 
 *_, observe = compiled(wrap, project, bend_speed, arrival, near, conflict_lane, relevant, make_room, observe_poses,
-                       within, ego_arrives, time_to_brake, harmless_acceleration, observe_conflicts, observe)
+                       within, ego_arrives, time_to_brake, harmless_acceleration, beside, crossing, joining_before,
+                       observe_conflicts, observe)
 
 
 @kernel

@@ -161,7 +161,7 @@ class Temper(Group):
     joined: float = bounded(0.6, '[0.01, 20]')         # m from a lane's middle at which ego counts as in it
     yield_braking: float = bounded(3.0, '[0, 20]')     # m/s²
     boost: tuple[float, float] = bounded((3.0, 4.0), '[0, 20]', rising=True)    # m/s², an accelerating driver's own
-    boost_power: float = bounded(1.0, '[0.1, 10]')     # above 1: small ones are common, large ones rare
+    boost_headway: float = bounded(0.8, '[0, 60]')     # s that it keeps behind whoever is in front meanwhile
     boost_speed: float = bounded(10.0, '[0, 60]')      # m/s over the desired speed
 
     def __post_init__(self) -> None:

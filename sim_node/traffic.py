@@ -134,10 +134,11 @@ def decide(p, segments, lanes, scene, cars, drivers):
                     stop_gap, stop_speed = ahead, other.speed
 
         acceleration = cruise(car.speed, car.desired, p.driver_cruise_gain, p.driver_cruise_acceleration)
+        headway = p.driver_headway
         if threatened and not ego_joined and reacts(p, lanes, scene, car, ego_lane, ego_road_s):
             if car.temper == ACCELERATE:
                 if car.speed < car.desired + p.temper_boost_speed:
-                    acceleration = car.boost
+                    acceleration, headway = car.boost, p.temper_boost_headway
             elif car.temper == YIELD:
                 acceleration = min(acceleration, -p.temper_yield_braking)
         if ego_joined and in_lane(car, ego_lane) and ego_road_s >= car.s:
@@ -150,12 +151,10 @@ def decide(p, segments, lanes, scene, cars, drivers):
             acceleration = min(acceleration, (p.driver_lane_change_speedup * planned - car.speed) / dt)
         if gap < _NOBODY:
             acceleration = follow(acceleration, car.speed, gap, leader_speed, p.driver_standstill_gap,
-                                  p.driver_headway, p.driver_gap_gain, p.driver_speed_gain, limit,
-                                  p.driver_reaction, dt)
+                                  headway, p.driver_gap_gain, p.driver_speed_gain, limit, p.driver_reaction, dt)
             if stop_gap > gap:
                 acceleration = follow(acceleration, car.speed, stop_gap, stop_speed, p.driver_standstill_gap,
-                                      p.driver_headway, p.driver_gap_gain, p.driver_speed_gain, limit,
-                                      p.driver_reaction, dt)
+                                      headway, p.driver_gap_gain, p.driver_speed_gain, limit, p.driver_reaction, dt)
             consider_lane_change(p, lanes, scene, cars, k, gap, leader_speed, ego_road_s, ego_lane)
         # Brakes hold a standing car, so its acceleration never exceeds what stops it.
         car.acceleration = min(max(acceleration, -limit, -car.speed / dt), limit)

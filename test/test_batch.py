@@ -81,24 +81,17 @@ def test_the_number_of_vehicles_is_capped_and_traffic_ends(name: str) -> None:
         assert np.mean(batch.counts == 0) > 0.6
 
 
-def drawn_with(name: str, value: float) -> np.ndarray:
+def drawn_with_spread(spread: float) -> np.ndarray:
     """Who drives in 16 merges."""
-    batch = Batch(load_scenario('merge', changes={name: value}), 16)
+    batch = Batch(load_scenario('merge', changes={'traffic.platoon_spread': spread}), 16)
     batch.reset(np.arange(16))
     return batch.cars.copy()
-
-
-def test_of_most_drivers_the_boost_is_small_where_its_power_is_large() -> None:
-    low, high = load_scenario('merge').temper.boost
-    even, skewed = (drawn_with('temper.boost_power', power)['boost'] for power in (1.0, 3.0))
-    assert np.median(even) == pytest.approx(0.5 * (low + high), rel=0.2)
-    assert skewed == pytest.approx(low + (high - low) * ((even - low) / (high - low)) ** 3)
 
 
 @pytest.mark.parametrize('spread', [0.0, 0.5])
 def test_a_platoon_drives_as_fast_as_its_first_more_or_less(spread: float) -> None:
     platoon = load_scenario('merge').traffic.platoon
-    alike, unlike = (drawn_with('traffic.platoon_spread', value) for value in (spread, 1.0))
+    alike, unlike = drawn_with_spread(spread), drawn_with_spread(1.0)
     speeds, first = unlike['desired'][:, :platoon], unlike['desired'][:, :1]
     assert np.ptp(speeds, axis=1).max() > 5.0
     assert alike['desired'][:, :platoon] == pytest.approx(first + spread * (speeds - first))

@@ -8,6 +8,7 @@ import pytest
 
 from sim_node.batch import Batch
 from sim_node.compiled import compiled
+from sim_node.drivers import IGNORE
 from sim_node.scenario import load_scenario, scenario_names
 from sim_node.state import DRIVING
 from sim_node.vehicles import overlap
@@ -89,3 +90,23 @@ def test_a_driver_heeds_a_standing_car_beside_one_that_is_passing_it() -> None:
     for _ in range(30):
         batch.step([-4.0])
         assert cars['s'][2] + 4.6 < cars['s'][0]
+
+
+@pytest.mark.parametrize(('headway', 'closes_up'), [(0.8, False), (0.0, True)])
+def test_who_hurries_closes_up_to_the_one_in_front_unless_it_keeps_a_headway(headway: float, closes_up: bool) -> None:
+    """Two at 10 m/s, 10 m between them: the headway and the gap of a standing car, 8 m + 2 m."""
+    changes = {'temper.boost_headway': headway, 'temper.mix': [0.0, 0.0, 1.0], 'temper.boost': [2.0, 2.0]}
+    batch = Batch(load_scenario('merge', changes=changes), 1, auto_reset=False)
+    batch.reset([0])
+    cars = batch.cars[0]
+    cars['status'][2:] = 0
+    for car, s in ((0, 54.6), (1, 40.0)):
+        cars[['status', 'lane', 'target', 's', 'x', 'y', 'lateral', 'heading', 'speed', 'desired']][car] = (
+            DRIVING, 0, 0, s, s - 135.0, -1.75, -1.75, 0.0, 10.0, 10.0)
+    cars['temper'][0] = IGNORE
+    gaps = []
+    for _ in range(30):
+        batch.step([4.0])
+        gaps.append(cars['s'][0] - cars['s'][1] - 4.6)
+    assert (min(gaps) < 7.5) == closes_up
+    assert (min(gaps) > 9.5) != closes_up
