@@ -40,7 +40,8 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-$(VENV)/.drive: setup.py standalone/setup.py
+# Launch files, recipes and models are installed as copies: `ros2 launch` reads those.
+$(VENV)/.drive: setup.py standalone/setup.py $(wildcard launch/*.launch.py config/* models/*.safetensors)
 	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
 	$(PIP) $(PACKAGES)
 	touch $@
