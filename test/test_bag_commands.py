@@ -244,9 +244,9 @@ def test_training_says_what_is_wrong_with_the_bags(tmp_path: Path, capsys: pytes
     assert train_main(['--from-bag', str(tmp_path / 'none'), *config]) == 2
     assert 'does not exist' in capsys.readouterr().err
     make_bag(tmp_path / 'bag', episodes=1)
-    assert train_main(['--from-bag', str(tmp_path / 'bag'), *config, '--set', 'alpha.relabel=false', '--out',
+    assert train_main(['--from-bag', str(tmp_path / 'bag'), *config, '--set', 'alpha.relabel=0.5', '--out',
                        str(tmp_path / 'run')]) == 2
-    assert 'set alpha.relabel to true' in capsys.readouterr().err
+    assert 'set alpha.relabel to 1' in capsys.readouterr().err
     assert not (tmp_path / 'run').exists()
     make_bag(tmp_path / 'other', 'merge', episodes=1)
     assert train_main(['--from-bag', str(tmp_path / 'other'), '--scenario', 'left_turn', *config, '--out',

@@ -253,14 +253,20 @@ def test_same_seed_gives_same_weights(name: str) -> None:
     assert values[0] == values[1]
 
 
-def test_relabelling_draws_fresh_levels_in_range() -> None:
-    recipe = Recipe(alpha=AlphaSettings(minimum=0.2, maximum=0.4, power=2.0, relabel=True),
+@pytest.mark.parametrize('share', [0.0, 0.25, 1.0])
+def test_relabelling_draws_fresh_levels_in_range_for_a_share_of_the_minibatch(share: float) -> None:
+    recipe = Recipe(alpha=AlphaSettings(minimum=0.2, maximum=0.4, power=2.0, relabel=share),
                     learning=LearningSettings(batch=BATCH), validation=ValidationSettings(alphas=(0.3,)))
-    learner = Learner(recipe, STATE, 4.0, np.random.default_rng(0))
-    alpha = learner.sample(filled_replay(), Normaliser(STATE), np.random.default_rng(1)).alpha
-    assert alpha.min() >= np.float32(0.2)
-    assert alpha.max() <= np.float32(0.4)
-    many = draw_alphas(recipe.alpha, np.random.default_rng(2), 100_000)
+    learner, replay = Learner(recipe, STATE, 4.0, np.random.default_rng(0)), filled_replay()
+    replay.column('alpha')[:] = 0.9
+    alpha = learner.sample(replay, Normaliser(STATE), np.random.default_rng(1)).alpha
+    assert np.sum((alpha >= np.float32(0.2)) & (alpha <= np.float32(0.4))) == share * BATCH
+    assert np.sum(alpha == np.float32(0.9)) == (1.0 - share) * BATCH
+
+
+def test_levels_are_drawn_by_the_power_law() -> None:
+    settings = AlphaSettings(minimum=0.2, maximum=0.4, power=2.0)
+    many = draw_alphas(settings, np.random.default_rng(2), 100_000)
     assert many.mean() == pytest.approx(0.2 + 0.2 / 3.0, abs=1e-3)   # u² has mean 1/3
 
 

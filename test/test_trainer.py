@@ -25,7 +25,7 @@ from wcpg_ros.trainer import Trainer
 LIGHT = {
     'critic': {'return_scale': 10.0, 'learning_rate': 1e-3},
     'actor': {'learning_rate': 1e-3, 'pre_tanh_penalty': 0.001},
-    'alpha': {'relabel': True},
+    'alpha': {'relabel': 1.0},
     'exploration': {'random_decisions': 500, 'noise_std': 1.0, 'hold_probability': 0.1},
     'learning': {'batch': 128, 'replay': 20_000, 'updates_per_decision': 0.5},
     'validation': {'interval': 200, 'episodes': 100, 'alphas': [0.1, 1.0]},

@@ -66,7 +66,7 @@ def plain_branch(learner: Learner) -> None:
 def learn(critic: CriticSettings, updates: int, pair: tuple[str, str] | None = None, seed: int = 0,
           change: Callable[[Learner], None] | None = None) -> Row:
     """Train a critic on the gamble for all levels at once. `pair` overrides target and loss, refused ones included."""
-    recipe = Recipe(critic=critic, alpha=AlphaSettings(relabel=True, power=3.0))
+    recipe = Recipe(critic=critic, alpha=AlphaSettings(relabel=1.0, power=3.0))
     learner, rng = Learner(recipe, 1, 4.0, np.random.default_rng(seed)), np.random.default_rng(seed + 1)
     if change:
         change(learner)

@@ -149,8 +149,8 @@ class Learner:
         indices = rng.integers(0, replay.size, recipe.learning.batch)
         replay.gather(indices, normaliser.mean, normaliser.std, recipe.learning.observation_clip,
                       self.action_bound, recipe.critic.return_scale, self.batch)
-        if recipe.alpha.relabel:
-            self.batch.alpha[:] = draw_alphas(recipe.alpha, rng, recipe.learning.batch)
+        fresh = round(recipe.alpha.relabel * recipe.learning.batch)
+        self.batch.alpha[:fresh] = draw_alphas(recipe.alpha, rng, fresh)
         return self.batch
 
     def learn(self, rate: float = 1.0) -> Losses:

@@ -75,8 +75,8 @@ def fill(replay: Replay, config: RunConfig, progress: bool = False,
     reader = BagReader(map(Path, config.bags), ReadOptions(config.scenario, world.row, world.changes, config.rules))
     for episode in reader.episodes(progress):
         add(replay, episode.transitions, episode.outcome, learning.gamma, learning.n_step, bound)
-        if not config.recipe.alpha.relabel and np.isnan(episode.transitions.alpha).any():
-            raise BagError('the bags do not say at which alpha they were driven: set alpha.relabel to true')
+        if config.recipe.alpha.relabel < 1.0 and np.isnan(episode.transitions.alpha).any():
+            raise BagError('the bags do not say at which alpha they were driven: set alpha.relabel to 1')
         if asked_to_stop():
             return
     summary = reader.summary

@@ -83,7 +83,7 @@ class AlphaSettings(Group):
     minimum: float = bounded(0.01, '(0, 1]')
     maximum: float = bounded(1.0, '(0, 1]')
     power: float = bounded(1.0, '(0, inf)')   # 1 is uniform, more draws low levels more often
-    relabel: bool = False                     # fresh levels for every minibatch, instead of the episode's own
+    relabel: float = bounded(0.0, '[0, 1]')   # share of a minibatch with fresh levels instead of the episodes' own
 
     def __post_init__(self) -> None:
         super().__post_init__()
