@@ -270,6 +270,16 @@ def test_levels_are_drawn_by_the_power_law() -> None:
     assert many.mean() == pytest.approx(0.2 + 0.2 / 3.0, abs=1e-3)   # u² has mean 1/3
 
 
+def test_levels_spaced_by_log_are_drawn_by_their_share_of_the_decades() -> None:
+    settings = AlphaSettings(minimum=0.0005, maximum=0.5, spacing='log', power=3.0)
+    many = draw_alphas(settings, np.random.default_rng(2), 100_000)
+    assert many.min() >= np.float32(0.0005)
+    assert many.max() <= np.float32(0.5)
+    # Three decades: one from the top is u³ = 1/3, two are 2/3.
+    assert np.mean(many > 0.05) == pytest.approx((1 / 3) ** (1 / 3), abs=5e-3)
+    assert np.mean(many < 0.005) == pytest.approx(1.0 - (2 / 3) ** (1 / 3), abs=5e-3)
+
+
 @pytest.mark.parametrize('column', ['reward', 'action', 'alpha', 'discount'])
 def test_nan_in_a_batch_stops_with_the_update_and_the_term(column: str) -> None:
     learner, replay = make_learner(CriticSettings()), filled_replay()

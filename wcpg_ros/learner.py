@@ -37,8 +37,9 @@ class Losses(NamedTuple):
 
 def draw_alphas(settings: AlphaSettings, rng: np.random.Generator, count: int) -> Array:
     """Risk levels for episodes or minibatches."""
-    span = settings.maximum - settings.minimum
-    return (settings.minimum + span * rng.random(count) ** settings.power).astype(np.float32)
+    low, high = settings.minimum, settings.maximum
+    u = rng.random(count) ** settings.power
+    return (high * (low / high) ** u if settings.spacing == 'log' else low + (high - low) * u).astype(np.float32)
 
 
 class Learner:

@@ -78,11 +78,16 @@ class ActorSettings(Group):
 
 @dataclass(frozen=True)
 class AlphaSettings(Group):
-    """Where training's risk levels come from: minimum + (maximum - minimum) * u**power, u uniform."""
+    """Where training's risk levels come from, u uniform.
+
+    linear   minimum + (maximum - minimum) * u**power
+    log      maximum * (minimum / maximum)**(u**power)
+    """
 
     minimum: float = bounded(0.01, '(0, 1]')
     maximum: float = bounded(1.0, '(0, 1]')
-    power: float = bounded(1.0, '(0, inf)')   # 1 is uniform, more draws low levels more often
+    spacing: Literal['linear', 'log'] = 'linear'
+    power: float = bounded(1.0, '(0, inf)')   # 1 is even; more draws low levels more often, high ones if log
     relabel: float = bounded(0.0, '[0, 1]')   # share of a minibatch with fresh levels instead of the episodes' own
 
     def __post_init__(self) -> None:
