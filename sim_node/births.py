@@ -51,7 +51,8 @@ def begin_episode(p, segments, lanes, scene, cars):
             birth = arrival - lanes[lane, LANE_APPROACH] / car.desired
             car.birth, car.start = max(math.ceil(birth / STEP_SECONDS), 0), max(-birth, 0.0) * car.desired
             car.status = WAITING
-            arrival += p.traffic_arrival_gap_0 + u_time * (p.traffic_arrival_gap_1 - p.traffic_arrival_gap_0)
+            share = u_time ** p.traffic_gap_power
+            arrival += p.traffic_arrival_gap_0 + share * (p.traffic_arrival_gap_1 - p.traffic_arrival_gap_0)
         else:
             lane = min(int(u_lane * lane_count), lane_count - 1)
             attempt += math.ceil(math.log(1.0 - u_time) / math.log(missed)) if missed < 1.0 else last_attempt + 1

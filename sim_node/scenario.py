@@ -181,6 +181,7 @@ class Traffic(Group):
     # s until the first of them reaches the conflict zone, and s between their arrivals
     first_arrival: tuple[float, float] = bounded((0.5, 5.0), '[0, 1000]', rising=True)
     arrival_gap: tuple[float, float] = bounded((1.7, 4.5), '[0, 1000]', rising=True)
+    gap_power: float = bounded(1.0, '[0.1, 10]')       # 1: gaps of all widths alike; more makes wide ones rare
     platoon_spread: float = bounded(1.0, '[0, 1]')     # of their speeds: 0, all as fast as the first; 1, as anybody's
     platoon_lanes: tuple[float, ...] = bounded((), '[0, 1]')    # shares of the platoon by lane; equal if empty
 

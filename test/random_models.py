@@ -17,11 +17,11 @@ ACTOR_WIDTHS = {'h1': 32, 'h2': 16, 'h3': 32, 'out': 1}
 CRITIC_WIDTHS = {'h1': 64, 'h2': 64, 'h3': 64, 'h4': 64}
 
 
-def random_tensors(info, seed=0, quantiles=32, actor_widths=None, critic_widths=None):
+def random_tensors(info, seed=0, quantiles=32, actor_widths=None, critic_widths=None, mean=False):
     rng = np.random.default_rng(seed)
     size = info.observation_size
     tensors = {'normaliser.mean': rng.normal(0.0, 10.0, size), 'normaliser.std': rng.uniform(0.5, 20.0, size)}
-    outputs = 2 if info.critic == 'gaussian' else 2 * quantiles
+    outputs = 2 if info.critic == 'gaussian' else 2 * quantiles + mean
     if info.critic == 'categorical':
         tensors['atoms'] = np.linspace(-5.0, 6.0, outputs)
     critic = {**(critic_widths or CRITIC_WIDTHS), 'out': outputs}
@@ -37,9 +37,9 @@ def random_tensors(info, seed=0, quantiles=32, actor_widths=None, critic_widths=
     return {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
 
 
-def random_model(seed=0, quantiles=32, actor_widths=None, critic_widths=None, **changes):
+def random_model(seed=0, quantiles=32, actor_widths=None, critic_widths=None, mean=False, **changes):
     info = replace(INFO, **changes)
-    return ModelFile(info, random_tensors(info, seed, quantiles, actor_widths, critic_widths))
+    return ModelFile(info, random_tensors(info, seed, quantiles, actor_widths, critic_widths, mean))
 
 
 def random_observations(count, size=16, seed=0):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sim_node.batch import Batch
+from sim_node.geometry import LANE_APPROACH, build_geometry
 from sim_node.scenario import load_scenario, scenario_names
 from sim_node.seeds import LAST_SEED, episode_seed
 from sim_node.settings import SettingsError
@@ -97,6 +98,26 @@ def test_a_platoon_drives_as_fast_as_its_first_more_or_less(spread: float) -> No
     assert alike['desired'][:, :platoon] == pytest.approx(first + spread * (speeds - first))
     assert np.array_equal(alike['desired'][:, platoon:], unlike['desired'][:, platoon:])
     assert np.array_equal(alike['temper'], unlike['temper'])
+
+
+def arrivals(power: float) -> np.ndarray:
+    """When the platoons of 2,000 left turns reach the conflict zone, s: [scenes, platoon]."""
+    scenario = load_scenario('left_turn', changes={'traffic.gap_power': power, 'traffic.arrival_gap': [1.0, 3.0],
+                                                   'traffic.platoon': 4, 'traffic.platoon_lanes': [1.0, 0.0],
+                                                   'traffic.speed': [10.0, 10.0]})
+    batch = Batch(scenario, 2000)
+    batch.reset(np.arange(2000))
+    cars = batch.cars[:, :4]
+    assert (cars['birth'] == 0).all()     # all are under way
+    return (build_geometry(scenario).lanes[0, LANE_APPROACH] - cars['start']) / cars['desired']
+
+
+@pytest.mark.parametrize(('power', 'wide'), [(1.0, 0.5), (2.0, 1 - 0.5 ** (1 / 2)), (3.0, 1 - 0.5 ** (1 / 3))])
+def test_the_more_the_power_the_rarer_wide_gaps(power: float, wide: float) -> None:
+    gaps = np.diff(arrivals(power), axis=1)
+    assert gaps.min() >= 1.0 - 1e-9
+    assert gaps.max() <= 3.0 + 1e-9
+    assert np.mean(gaps > 2.0) == pytest.approx(wide, abs=0.02)     # beyond the middle: u**power > 1/2
 
 
 def test_temper_shares_and_speeds_follow_the_table() -> None:

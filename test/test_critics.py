@@ -137,6 +137,44 @@ def test_quantile_loss_is_least_at_the_quantiles_and_their_mean_is_cvar(alpha: f
     assert value[0] == pytest.approx(empirical_cvar(returns, alpha), rel=0.01)
 
 
+def same_for_all(outputs: list[float], count: int) -> np.ndarray:
+    return np.repeat(np.array(outputs, np.float32)[:, None], count, axis=1)
+
+
+@pytest.mark.parametrize('alpha', [0.01, 0.3, 1.0])
+def test_a_share_alpha_of_what_the_quantiles_lack_of_the_mean_is_added(alpha: float) -> None:
+    """Quantiles -2, 4, 4 | 4, 4, 4 and a mean of 1: the more of the return is looked at, the more the mean counts."""
+    head = QuantileHead(3, 1.0, 'cvar', (-10.0, 10.0), mean=True)
+    head.prepare(np.array([alpha], np.float32))
+    out = np.array([[-2.0], [4.0], [4.0], [4.0], [4.0], [4.0], [1.0]], np.float32)
+    value, gradient = np.zeros(1, np.float32), np.zeros_like(out)
+    head.risk(out, value, gradient)
+    # The slices of [0, alpha] end at 1/9, 4/9 and 9/9 of it.
+    tail, quantile_mean = 4.0 - 6.0 / 9.0, 4.0 - 6.0 / 9.0 * alpha
+    assert value[0] == pytest.approx(tail + alpha * (1.0 - quantile_mean), rel=1e-6)
+    assert gradient[-1, 0] == pytest.approx(alpha)
+    assert gradient[0, 0] == pytest.approx((1.0 - alpha * alpha) / 9.0, abs=1e-6)
+    assert gradient.sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_mean_follows_a_gamble_where_the_quantiles_stay() -> None:
+    """A loss that comes with 7.2 or with 8.6%: the same slices are lost, whichever, but the best mean moves."""
+    count, size = 32, 100_000
+    head = QuantileHead(count, 0.01, 'cvar', (-100.0, 100.0), mean=True)
+    head.prepare(np.ones(size, np.float32))
+    lost_slices = quantile_levels(1.0, count)[:count] < 0.08
+    for chance in (0.072, 0.086):
+        returns = np.where(np.arange(size) < chance * size, -50.0, 25.0).astype(np.float32)
+        nearly = [*np.where(lost_slices, -49.0, 24.0), *np.full(count, 24.0)]
+        z = same_for_all([*nearly, returns.mean(dtype=float)], size)
+        gradient = np.zeros_like(z)
+        head.loss(z, z, returns, np.zeros_like(returns), gradient)
+        slope = gradient.sum(axis=1)
+        assert (slope[:count][lost_slices] > 0.0).all()       # on to -50
+        assert (slope[:count][~lost_slices] < 0.0).all()      # on to 25
+        assert slope[-1] == pytest.approx(0.0, abs=1e-3)
+
+
 def test_heads_agree_on_moments() -> None:
     out = np.array([[3.0], [2.0]], np.float32)
     mean, std = GaussianHead('paper', 'wasserstein', 'cvar').moments(out, np.ones(1, np.float32))
@@ -144,6 +182,9 @@ def test_heads_agree_on_moments() -> None:
     values, alpha = np.arange(8.0, dtype=np.float32)[:, None], np.array([0.3], np.float32)
     mean, std = QuantileHead(4, 1.0, 'cvar', (-1.0, 1.0)).moments(values, alpha)
     assert (mean[0], std[0]) == pytest.approx([float(x) for x in quantile_mean_std(values[:, 0], 0.3)], rel=1e-6)
+    with_mean = np.append(values, [[9.0]], axis=0).astype(np.float32)
+    mean, same_std = QuantileHead(4, 1.0, 'cvar', (-1.0, 1.0), mean=True).moments(with_mean, alpha)
+    assert (mean[0], same_std[0]) == (9.0, std[0])
 
 
 @pytest.mark.parametrize(('target', 'loss'), [('td_error', 'wasserstein'), ('paper', 'likelihood')])

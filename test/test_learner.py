@@ -29,6 +29,8 @@ CRITICS = {
     'twin gaussian': CriticSettings(twin=True),
     'quantile': CriticSettings(kind='quantile', quantiles=4),
     'quantile, narrow range': CriticSettings(kind='quantile', quantiles=4, return_range=(-0.5, 0.5)),
+    'quantile and mean': CriticSettings(kind='quantile', quantiles=4, mean=True, return_range=(-5.0, 5.0)),
+    'twin quantile and mean': CriticSettings(kind='quantile', quantiles=3, mean=True, twin=True, return_scale=5.0),
     'quantile, plain loss': CriticSettings(kind='quantile', quantiles=3, kappa=0.0),
     'categorical': CriticSettings(kind='categorical', atoms=11, return_range=(-60.0, 60.0), return_scale=10.0),
     'twin categorical': CriticSettings(kind='categorical', atoms=7, return_range=(-60.0, 60.0), twin=True),
@@ -97,10 +99,12 @@ class Reference:
             counted = torch.minimum((level - (share.cumsum(1) - share)).clamp(min=0), share)
             return (counted * self.atoms()).sum(1) / level[:, 0]
         count = self.recipe.critic.quantiles
-        value = (torch.tensor(measure.quantile_weights(alpha, count)) * out).sum(1)
-        weight = torch.tensor(quantile_probabilities(alpha, count))
-        mean = (weight * out).sum(1)
-        variance = (weight * (out - mean[:, None]) ** 2).sum(1)
+        quantiles, weight = out[:, :2 * count], torch.tensor(quantile_probabilities(alpha, count))
+        value = (torch.tensor(measure.quantile_weights(alpha, count)) * quantiles).sum(1)
+        mean = (weight * quantiles).sum(1)
+        if self.recipe.critic.mean:
+            value = value + self.batch['alpha'] * (out[:, -1] - mean)
+        variance = (weight * (quantiles - mean[:, None]) ** 2).sum(1)
         return value - measure.std_weight * torch.sqrt(variance) if measure.std_weight else value
 
     def atoms(self) -> torch.Tensor:
@@ -129,16 +133,17 @@ class Reference:
     def head_loss(self, out: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
         b, s = self.batch, self.recipe.critic
         if s.kind == 'quantile':
-            atoms = b['reward'][:, None] + b['bootstrap'][:, None] * following
-            atoms = atoms.clamp(*(end / s.return_scale for end in s.return_range))
-            error = atoms[:, None, :] - out[:, :, None]
+            targets = b['reward'][:, None] + b['bootstrap'][:, None] * following
+            targets = targets.clamp(*(end / s.return_scale for end in s.return_range))
+            error = targets[:, None, :2 * s.quantiles] - out[:, :2 * s.quantiles, None]
             level = torch.tensor(quantile_levels(self.learner.batch.alpha, s.quantiles))[:, :, None]
             weight = torch.tensor(quantile_probabilities(self.learner.batch.alpha, s.quantiles))[:, None, :]
             kappa = s.kappa / s.return_scale
             huber = error.abs() if kappa == 0 else torch.nn.functional.huber_loss(
                 error, torch.zeros_like(error), reduction='none', delta=kappa) / kappa
             importance = 1.0 / level.clamp(min=SMALLEST_LEVEL).sqrt()
-            return (importance * weight * (level - (error < 0).double()).abs() * huber).sum(2).mean()
+            loss = (importance * weight * (level - (error < 0).double()).abs() * huber).sum(2).mean()
+            return loss + ((out[:, -1] - targets[:, -1]) ** 2).mean() if s.mean else loss
         if s.kind == 'categorical':
             z = self.atoms()
             place = (b['reward'][:, None] + b['bootstrap'][:, None] * z).clamp(z[0], z[-1])

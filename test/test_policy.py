@@ -236,6 +236,23 @@ def test_risk_of_a_quantile_critic():
         assert together.cvar[index] == pytest.approx(np.sum(probability[:32] * values[:32]) / alpha, abs=1e-4)
 
 
+def test_a_critic_with_an_output_for_the_mean_speaks_of_it():
+    model, plain = random_model(critic='quantile', mean=True), random_model(critic='quantile')
+    for name, tensor in plain.tensors.items():     # the same quantiles
+        model.tensors[name][:len(tensor)] = tensor
+    rows, alphas = random_observations(4), np.array([0.02, 0.1, 0.6, 1.0])
+    with_mean, without = Policy(model).risk(rows, 1.5, alphas), Policy(plain).risk(rows, 1.5, alphas)
+    means = [plain_network(model, 'critic', row, alpha, 1.5)[-1] for row, alpha in zip(rows, alphas, strict=True)]
+    np.testing.assert_allclose(with_mean.mean, means, atol=1e-4)
+    np.testing.assert_array_equal(with_mean.std, without.std)
+    np.testing.assert_allclose(with_mean.cvar, without.cvar + alphas * (means - without.mean), atol=1e-4)
+    policy = Policy(model)
+    np.testing.assert_allclose(policy.tail(rows, 1.5, 0.3, 1.0), policy.risk(rows, 1.5, 0.3).mean, atol=1e-6)
+    for share in (0.05, 0.9):
+        np.testing.assert_array_equal(Policy(model).quantile(rows, 1.5, 0.3, share),
+                                      Policy(plain).quantile(rows, 1.5, 0.3, share))
+
+
 def test_risk_of_a_categorical_critic():
     model = random_model(critic='categorical', return_scale=2.0)
     policy = Policy(model)

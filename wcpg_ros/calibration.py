@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,6 +95,7 @@ def rows(updates: int) -> Iterator[Row]:
     quantile = CriticSettings(kind='quantile', learning_rate=3e-3, return_scale=10.0)
     yield learn(quantile, updates, change=unweighted)._replace(name='quantile, kappa 1, levels unweighted')
     yield learn(quantile, updates, change=plain_branch)._replace(name='quantile, kappa 1, plain α branch')
+    yield learn(replace(quantile, mean=True), updates)._replace(name='quantile, kappa 1, with the mean')
 
 
 def table(entries: list[Row]) -> str:
@@ -114,7 +116,7 @@ def main(args: list[str] | None = None) -> None:
     lines = options.update.read_text().splitlines() if options.update and options.update.is_file() else []
     if options.update and not {BEGIN, END} <= set(lines):
         parser.error(f'--update: {options.update} is no file with the lines {BEGIN} and {END}')
-    text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=11, leave=False)])
+    text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=12, leave=False)])
     print(text)
     if options.update:
         page = options.update.read_text()

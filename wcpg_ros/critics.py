@@ -3,8 +3,8 @@
 | head          | outputs                              | learns by                 | CVaR                           |
 |---------------|--------------------------------------|---------------------------|--------------------------------|
 | `gaussian`    | mean Q, logit of the variance Y      | Eq. 6 target, Eq. 8 loss  | Q - c(alpha) sqrt(Y), Eq. 9    |
-| `quantile`    | 2K quantiles, K of them below alpha  | quantile Huber loss       | weighted sum of the first K    |
-| `categorical` | logits of fixed returns              | cross-entropy             | mean of the worst, categorical.py |
+| `quantile`    | 2K quantiles, K below alpha (; mean) | quantile Huber (; squared)| the first K (, corrected)      |
+| `categorical` | logits of fixed returns              | cross-entropy             | worst atoms, categorical.py    |
 
 Y is the paper's Upsilon. All see returns divided by `return_scale`, one sample per column, and write into
 arrays they are given. The equations are functions of single numbers: read, tested and compiled into the loops.
@@ -51,7 +51,8 @@ def make_head(settings: CriticSettings, risk: str) -> Head:
     low, high = (end / settings.return_scale for end in settings.return_range)
     if settings.kind == 'categorical':
         return CategoricalHead(settings.atoms, low, high)
-    return QuantileHead(settings.quantiles, settings.kappa / settings.return_scale, risk, (low, high))
+    return QuantileHead(settings.quantiles, settings.kappa / settings.return_scale, risk, (low, high),
+                        mean=settings.mean)
 
 
 @compiled
@@ -213,6 +214,20 @@ def _quantile_loss(out: Array, next_out: Array, alpha: Array, shares: Array, rew
 
 
 @compiled
+def _mean_loss(out: Array, next_out: Array, reward: Array, bootstrap: Array, low: np.float32, high: np.float32,
+               gradient: Array) -> float:
+    """The mean squared error of the means against Bellman's equation, kept in [low, high]."""
+    size = out.size
+    total = 0.0
+    for b in range(size):
+        target = mean_target(reward[b], bootstrap[b], next_out[b])
+        error = out[b] - (low if target < low else high if target > high else target)
+        total += error * error
+        gradient[b] = np.float32(2.0) * error / np.float32(size)
+    return total / size
+
+
+@compiled
 def _quantile_risk(out: Array, alpha: Array, shares: Array, weights: Array, std_weight: float, value: Array,
                    gradient: Array) -> None:
     outputs, size = out.shape
@@ -236,20 +251,40 @@ def _quantile_risk(out: Array, alpha: Array, shares: Array, weights: Array, std_
             gradient[i, b] -= std_weight * probability * (out[i, b] - mean) / std
 
 
+@compiled
+def _correct_by_mean(out: Array, alpha: Array, shares: Array, value: Array, gradient: Array) -> None:
+    """Add a share alpha of what the quantiles' own mean lacks of the mean: risk.with_mean."""
+    last, size = out.shape[0] - 1, out.shape[1]
+    for b in range(size):
+        quantile_mean = ZERO
+        for i in range(last):
+            probability = _edge(shares, alpha[b], i + 1) - _edge(shares, alpha[b], i)
+            quantile_mean += probability * out[i, b]
+            gradient[i, b] -= alpha[b] * probability
+        value[b] += alpha[b] * (out[last, b] - quantile_mean)
+        gradient[last, b] = alpha[b]
+
+
 class QuantileHead:
-    """2K quantiles: K at the midpoints of slices of [0, alpha], K of [alpha, 1]; see risk.quantile_edges."""
+    """2K quantiles, at the midpoints of K slices of [0, alpha] and K of [alpha, 1]; if asked for, the mean.
+
+    A gamble makes the quantiles a step, and of how likely it is to be lost they tell only which slice the step lies in:
+    their own mean is a staircase, flat where an actor looks for a slope. An output for the mean, learnt by squared
+    errors, has one.
+    """
 
     def __init__(self, count: int, kappa: float, risk: str, return_range: tuple[float, float],
-                 weighted: bool = True) -> None:
-        self.outputs = 2 * count
+                 weighted: bool = True, mean: bool = False) -> None:
+        self.outputs = 2 * count + mean
         self._low, self._high = (np.float32(end) for end in return_range)
         self._weighted = weighted
         self._count = count
+        self._mean = mean
         self._shares = quantile_edges([0.0, 1.0], count).astype(np.float32)
         self._kappa = np.float32(max(kappa, 1e-12))   # 0 is the plain quantile loss
         self._measure = risk_measure(risk)
         self._alpha = np.zeros(0, np.float32)
-        self._weights = np.zeros((self.outputs, 0), np.float32)
+        self._weights = np.zeros((2 * count, 0), np.float32)
 
     def prepare(self, alpha: Array) -> None:
         self._alpha = alpha
@@ -259,11 +294,20 @@ class QuantileHead:
             self._weights = np.ascontiguousarray(weights.T, dtype=np.float32)
 
     def risk(self, out: Array, value: Array, gradient: Array) -> None:
-        _quantile_risk(out, self._alpha, self._shares, self._weights, self._measure.std_weight, value, gradient)
+        quantiles = slice(2 * self._count)
+        _quantile_risk(out[quantiles], self._alpha, self._shares, self._weights, self._measure.std_weight, value,
+                       gradient[quantiles])
+        if self._mean:
+            _correct_by_mean(out, self._alpha, self._shares, value, gradient)
 
     def loss(self, out: Array, next_out: Array, reward: Array, bootstrap: Array, gradient: Array) -> float:
-        return _quantile_loss(out, next_out, self._alpha, self._shares, reward, bootstrap, self._kappa, self._low,
-                              self._high, self._weighted, gradient)
+        quantiles = slice(2 * self._count)
+        loss = _quantile_loss(out[quantiles], next_out[quantiles], self._alpha, self._shares, reward, bootstrap,
+                              self._kappa, self._low, self._high, self._weighted, gradient[quantiles])
+        if self._mean:
+            loss += _mean_loss(out[-1], next_out[-1], reward, bootstrap, self._low, self._high, gradient[-1])
+        return loss
 
     def moments(self, out: Array, alpha: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return quantile_mean_std(out.T, alpha)
+        mean, std = quantile_mean_std(out[:2 * self._count].T, alpha)
+        return out[-1].astype(np.float64) if self._mean else mean, std

@@ -218,7 +218,7 @@ def _check_outputs(info: ModelInfo, network: str, name: str, outputs: int) -> No
     elif info.critic == 'categorical':
         right, rule = outputs >= 2, 'at least 2 for a categorical critic'
     else:
-        right, rule = outputs >= 2 and outputs % 2 == 0, 'an even number for a quantile critic: tail and rest'
+        right, rule = outputs >= 2, 'at least 2 for a quantile critic: tail and rest, perhaps the mean'
     if not right:
         raise ModelError(f'tensor {name}.weight has {outputs} outputs, not {rule}')
 

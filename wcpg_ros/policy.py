@@ -28,6 +28,7 @@ from wcpg_ros.risk import (
     quantile_probabilities,
     risk_measure,
     second_critic_share,
+    with_mean,
 )
 
 Floats = NDArray[np.float32]
@@ -101,7 +102,7 @@ class Policy:
             return np.sum(_softmax(output) * (self._atoms <= scaled[:, None]), axis=-1)
         shares = quantile_levels(levels, output.shape[-1] // 2)
         return np.array([np.interp(at, np.sort(row), share, left=0.0, right=1.0)
-                         for at, row, share in zip(scaled, output, shares, strict=True)])
+                         for at, row, share in zip(scaled, _quantiles(output), shares, strict=True)])
 
     def quantile(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, share: ArrayLike
                  ) -> NDArray[np.float64]:
@@ -116,7 +117,7 @@ class Policy:
         else:
             known = quantile_levels(levels, output.shape[-1] // 2)
             scaled = np.array([np.interp(at, at_known, np.sort(row))
-                               for at, row, at_known in zip(wanted, output, known, strict=True)])
+                               for at, row, at_known in zip(wanted, _quantiles(output), known, strict=True)])
         return scaled * self.info.return_scale
 
     def tail(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, level: float) -> NDArray[np.float64]:
@@ -130,7 +131,9 @@ class Policy:
             return risk_measure('cvar').of_gaussian(mean, std, at)
         if self.info.critic == 'categorical':
             return atoms_cvar(np.broadcast_to(self._atoms, output.shape), _softmax(output), at)
-        return atoms_cvar(output, quantile_probabilities(levels, output.shape[-1] // 2), at)
+        quantiles = _quantiles(output)
+        tail = atoms_cvar(quantiles, quantile_probabilities(levels, quantiles.shape[-1] // 2), at)
+        return with_mean(tail, at, mean, quantile_mean_std(quantiles, levels)[0])
 
     def _judgement(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike
                    ) -> tuple[Floats, Floats, Floats, NDArray[np.float64]]:
@@ -163,7 +166,11 @@ class Policy:
             mean = np.sum(share * self._atoms, axis=-1)     # not by BLAS, see above
             std = np.sqrt(np.sum(share * (self._atoms - mean[:, None]) ** 2, axis=-1))
             return np.stack([mean, std, atoms_cvar(np.broadcast_to(self._atoms, share.shape), share, levels)])
-        return np.stack([*quantile_mean_std(values, levels), measure.of_quantiles(values, levels)])
+        quantiles = _quantiles(values)
+        quantile_mean, std = quantile_mean_std(quantiles, levels)
+        mean = values[:, -1] if values.shape[-1] % 2 else quantile_mean
+        value = with_mean(measure.of_quantiles(quantiles, levels), levels, mean, quantile_mean)
+        return np.stack([mean, std, value])
 
     def _rows(self, observation: ArrayLike) -> tuple[Floats, bool]:
         """Normalised observations [n, 1, d], and whether it was a single one."""
@@ -229,6 +236,11 @@ def _forward(layers: Layers, inputs: dict[str, Floats]) -> Floats:
         total = np.concatenate([values[name] for name in reads], axis=-1) @ weight + bias
         values[layer] = total if layer == 'out' else np.maximum(total, _ZERO)
     return values['out']
+
+
+def _quantiles(output: NDArray[Any]) -> NDArray[Any]:
+    """Of a quantile critic's outputs those that are quantiles: if they are odd in number, the last is the mean."""
+    return output[:, :output.shape[-1] // 2 * 2]
 
 
 def _softmax(logits: Floats | NDArray[np.float64]) -> NDArray[np.float64]:

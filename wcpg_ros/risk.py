@@ -45,6 +45,15 @@ def second_critic_share(alpha: NDArray, first: NDArray, second: NDArray) -> NDAr
     return np.where(second < first, worse, 1.0 - worse)
 
 
+def with_mean(value: Array, alpha: ArrayLike, mean: Array, quantile_mean: Array) -> Array:
+    """A quantile critic's risk value, and a share alpha of what its quantiles' own mean lacks of its mean.
+
+    Nothing where the quantiles are right. At alpha = 1 it is the mean; at small alpha, whose value lies in few slices,
+    the quantiles alone.
+    """
+    return value + np.asarray(alpha) * (mean - quantile_mean)
+
+
 def _by_power(numerator: tuple[float, ...], denominator: tuple[float, ...]) -> Array:
     return np.array([numerator, denominator]).T[..., None]
 

@@ -43,6 +43,7 @@ class CriticSettings(Group):
     variance_loss: Literal['wasserstein', 'squared', 'likelihood'] = 'wasserstein'   # gaussian: Eq. 8 or another
     quantiles: int = bounded(32, '[1, inf)')           # quantile: K, the number of levels below alpha, and above it
     kappa: float = bounded(1.0, '[0, inf)')            # quantile: half width of Huber's round bottom, in returns
+    mean: bool = False                                 # quantile: also an output for the mean, which corrects theirs
     atoms: int = bounded(51, '[2, inf)')               # categorical: the number of returns, over the range
     return_range: tuple[float, float] = (-50.0, 80.0)  # categorical and quantile: no target lies outside
     twin: bool = False                                 # two critics; the smaller risk value counts more, see risk.py
