@@ -189,7 +189,7 @@ def test_critic_gradient_equals_autograd(name: str) -> None:
     learner.sample(filled_replay(), Normaliser(STATE), np.random.default_rng(2))
     reference = Reference(learner)
     learner.head.prepare(learner.batch.alpha)
-    learner._compute_target()
+    learner._compute_target(cautious=True)
     learner.updates = 1
     loss = learner._update_critics(rate=0.0)
     expected = reference.critic_loss()

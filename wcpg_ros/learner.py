@@ -8,6 +8,7 @@ moments are single flat vectors with named views into them, and nothing is alloc
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -156,17 +157,29 @@ class Learner:
 
     def learn(self, rate: float = 1.0) -> Losses:
         """One update of every network from self.batch."""
-        self.updates += 1
-        self.head.prepare(self.batch.alpha)
-        self._compute_target()
-        critic_loss = self._update_critics(rate * self.recipe.critic.learning_rate)
+        critic_loss = self._learn_critics(rate)
         actor_value = self._update_actor(rate * self.recipe.actor.learning_rate)
-        for term, value in (('critic loss', critic_loss), ('actor objective', actor_value)):
-            if not math.isfinite(value):
-                raise NotFiniteError(f'update {self.updates}: the {term} is {value}')
+        self._check_finite('actor objective', actor_value)
         return Losses(critic_loss, actor_value)
 
-    def _compute_target(self) -> None:
+    def evaluate_policy(self, replay: Replay, normaliser: Normaliser, rng: np.random.Generator, rate: float) -> float:
+        """Sample a minibatch and learn from it what the present policy brings: the critics alone, without caution."""
+        self.sample(replay, normaliser, rng)
+        return self._learn_critics(rate, cautious=False)
+
+    def _learn_critics(self, rate: float, cautious: bool = True) -> float:
+        self.updates += 1
+        self.head.prepare(self.batch.alpha)
+        self._compute_target(cautious)
+        loss = self._update_critics(rate * self.recipe.critic.learning_rate)
+        self._check_finite('critic loss', loss)
+        return loss
+
+    def _check_finite(self, term: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise NotFiniteError(f'update {self.updates}: the {term} is {value}')
+
+    def _compute_target(self, cautious: bool) -> None:
         """self._next_out = the target critic's outputs at s', a' = pi'(s', alpha)."""
         b = self.batch
         networks.actor_forward(self._target_actor, b.next_state, b.alpha, self._actor_work)
@@ -174,13 +187,14 @@ class Learner:
             networks.critic_forward(critic, b.next_state, b.alpha, self._actor_work.action[0], work)
             if self._critic_count == 2:
                 self.head.risk(work.out, risk, work.d_out)
-        self._next_out[:] = self._agreed(*(work.out for work in self._critic_work))
+        self._next_out[:] = self._agreed(*(work.out for work in self._critic_work), cautious=cautious)
 
-    def _agreed(self, first: Array, second: Array | None = None) -> Array:
-        """The critics' numbers for each sample, or one that stands for two; self._risk says which is the worse."""
+    def _agreed(self, first: Array, second: Array | None = None, *, cautious: bool = True) -> Array:
+        """The critics' numbers for each sample, or one that stands for two: their mean, or mostly the worse one's."""
         if second is None:
             return first
-        share: Array = second_critic_share(self.batch.alpha, *self._risk)
+        alpha = self.batch.alpha
+        share: Array = second_critic_share(alpha, *self._risk) if cautious else np.full_like(alpha, 0.5)
         return share * second + (1.0 - share) * first
 
     def _update_critics(self, rate: float) -> float:
@@ -228,6 +242,14 @@ class Learner:
     def _step(self, part: slice, rate: float) -> None:
         networks.adam(self.values[part], self.gradients[part], self.moment1[part], self.moment2[part],
                       self.targets[part], self.updates, rate, self.recipe.learning.tau)
+
+    def begin_from(self, parameters: Mapping[str, NDArray]) -> None:
+        """Take over parameters by their names, with targets equal to them and an optimiser that remembers nothing."""
+        for name, view in self.parameters().items():
+            view[:] = parameters[name]
+        self.targets[:] = self.values
+        self.moment1[:] = self.moment2[:] = 0.0
+        self.updates = 0
 
     def state(self) -> dict[str, NDArray]:
         """For a checkpoint."""

@@ -19,6 +19,13 @@ class Normaliser:
         self.mean = np.zeros(size, np.float32)
         self.std = np.ones(size, np.float32)
 
+    @classmethod
+    def fixed(cls, mean: NDArray[np.float32], std: NDArray[np.float32]) -> Normaliser:
+        """As a model file carries it."""
+        normaliser = cls(len(mean))
+        normaliser.mean, normaliser.std = mean, std
+        return normaliser
+
     def update(self, observations: NDArray[np.float32]) -> None:
         """Take in a batch, one observation per row."""
         batch = observations.astype(np.float64)

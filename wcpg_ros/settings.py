@@ -162,10 +162,11 @@ class ValidationSettings(Group):
 
 @dataclass(frozen=True)
 class DialSettings(Group):
-    """Calibrating the dial of the best checkpoint, at the end of a run: see dial.py."""
+    """Calibrating the best checkpoint at the end of a run, its critic (settling.py) and its dial (dial.py)."""
 
     episodes: int = bounded(0, '[0, inf)')     # validation episodes per level; 0 leaves alpha the trained level
     levels: int = bounded(24, '[2, inf)')      # trained levels to choose from, over all that were trained
+    critic_updates: int = bounded(0, '[0, inf)')     # of the critic alone, before that
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,8 @@ class Recipe:
               f'a dial is calibrated for cvar, not for actor.risk {self.actor.risk}: leave it at 0')
         check(not self.dial.episodes or self.alpha.minimum < self.alpha.maximum, 'dial.episodes',
               'with one level there is nothing to calibrate: leave it at 0')
+        check(bool(self.dial.episodes) or not self.dial.critic_updates, 'dial.critic_updates',
+              'calibrating is off: set dial.episodes too, or leave it at 0')
         levels = self.validation.levels or (() if self.dial.episodes else self.validation.alphas)
         check(all(self.alpha.minimum <= level <= self.alpha.maximum for level in levels),
               'validation.levels' if self.validation.levels else 'validation.alphas',

@@ -160,7 +160,7 @@ def train(path: Path, position: int = 0) -> bool:
         except BagError:
             trainer.run_directory.discard()     # so that the same command works once the bags are right
             raise
-        return trainer.run(position=position) if trainer.config.episodes else trainer.calibrate_dial()
+        return trainer.run(position=position) if trainer.config.episodes else trainer.calibrate()
 
 
 def _offline() -> Any:

@@ -1,6 +1,6 @@
 """Algorithm 1 on many scenes at once: drive, remember, learn, validate, and be able to stop at any moment.
 
-Everything random comes from two streams, one for driving and one for learning, and everything that the future
+Everything random comes from streams of its own, for driving, learning and settling, and everything that the future
 depends on is in the checkpoint. So a run that was stopped and resumed ends with the very bytes it would have
 had otherwise.
 """
@@ -35,6 +35,7 @@ from wcpg_ros.replay import Replay
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError, flattened, nested
 from wcpg_ros.seeds import training_start
 from wcpg_ros.settings import to_mapping
+from wcpg_ros.settling import settled
 from wcpg_ros.training_log import TrainingLog, level_columns
 from wcpg_ros.validation import LevelReport, World, drive, validate
 
@@ -54,8 +55,8 @@ class Trainer:
         self._make_world = make_world
         levels = recipe.validation.levels or recipe.validation.alphas
         self._validation_world = make_world(recipe.validation.episodes * len(levels))
-        streams = np.random.SeedSequence(config.seed).spawn(3)
-        initial, self._drive_rng, self._learn_rng = (np.random.default_rng(s) for s in streams)
+        streams = np.random.SeedSequence(config.seed).spawn(4)
+        initial, self._drive_rng, self._learn_rng, self._settle_rng = (np.random.default_rng(s) for s in streams)
         size = self.world.observation_size
         self.learner = Learner(recipe, size, self.world.action_bound, initial)
         self.normaliser = Normaliser(size)
@@ -127,7 +128,7 @@ class Trainer:
         if not self.learner.updates:
             print(f'{self.run_directory.path}: nothing was learnt, the run is no longer than '
                   'exploration.random_decisions', file=sys.stderr)
-        return self.calibrate_dial(progress)
+        return self.calibrate(progress)
 
     @property
     def _length(self) -> int:
@@ -217,8 +218,8 @@ class Trainer:
         self.log_rows = log.rows
         self._tally = dict.fromkeys(TALLIES, 0.0)
 
-    def calibrate_dial(self, progress: bool = True) -> bool:
-        """Give the best policy the dial that suits it, if the recipe asks for one; False after a Ctrl-C."""
+    def calibrate(self, progress: bool = True) -> bool:
+        """Settle the best policy's critic and give it the dial that suits it, if asked for; False after a Ctrl-C."""
         recipe = self.config.recipe
         if not recipe.dial.episodes or (best := ModelFile.load(self.run_directory.best)).info.dial:
             return True
@@ -226,10 +227,11 @@ class Trainer:
         levels = spread_levels(recipe.alpha.minimum, recipe.alpha.maximum, recipe.dial.levels)
         returns = []
         with interrupts(self._ask_to_stop):
+            best = settled(best, recipe, self.replay, self._settle_rng, lambda: self._stop, progress)
             for level in tqdm(levels, disable=not progress, unit='level', desc='calibrating the dial', leave=False):
-                returns.append(drive(partial(policy.act, alpha=level), world, 1, self.repeat).returns)
                 if self._stop:
                     return False
+                returns.append(drive(partial(policy.act, alpha=level), world, 1, self.repeat).returns)
         pairs = calibrate(levels, np.concatenate(returns))
         info = replace(best.info, dial=pairs, alpha_min=pairs[0][0], alpha_max=pairs[-1][0])
         ModelFile(info, best.tensors).save(self.run_directory.best)
