@@ -26,7 +26,7 @@ CRITICS = {
     'paper squared': CriticSettings(variance_loss='squared', return_scale=10.0),
     'td_error squared': CriticSettings(variance_target='td_error', variance_loss='squared'),
     'td_error likelihood': CriticSettings(variance_target='td_error', variance_loss='likelihood'),
-    'twin gaussian': CriticSettings(twin=True),
+    'twin gaussian': CriticSettings(twin=True, caution=0.8),
     'quantile': CriticSettings(kind='quantile', quantiles=4),
     'quantile, narrow range': CriticSettings(kind='quantile', quantiles=4, return_range=(-0.5, 0.5)),
     'quantile and mean': CriticSettings(kind='quantile', quantiles=4, mean=True, return_range=(-5.0, 5.0)),
@@ -116,7 +116,8 @@ class Reference:
 
     def agreed(self, outs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """The risk value and the outputs that stand for all critics."""
-        risks, worse = torch.stack([self.risk(out) for out in outs]), 1.0 - self.batch['alpha'] / 2.0
+        risks, caution = torch.stack([self.risk(out) for out in outs]), self.recipe.critic.caution
+        worse = caution + (0.5 - caution) * self.batch['alpha']
         order = risks.argsort(0)
         if len(outs) == 1:
             worse = torch.ones_like(worse)
@@ -189,7 +190,7 @@ def test_critic_gradient_equals_autograd(name: str) -> None:
     learner.sample(filled_replay(), Normaliser(STATE), np.random.default_rng(2))
     reference = Reference(learner)
     learner.head.prepare(learner.batch.alpha)
-    learner._compute_target(cautious=True)
+    learner._compute_target(learner.recipe.critic.caution)
     learner.updates = 1
     loss = learner._update_critics(rate=0.0)
     expected = reference.critic_loss()

@@ -325,16 +325,14 @@ def test_greedy_takes_the_best_tail_of_the_risk_neutral_critic(tmp_path):
 
 
 @pytest.mark.parametrize('alpha', [0.01, 0.1, 1.0])
-def test_of_two_critics_the_one_with_the_smaller_cvar_counts_more(alpha):
+def test_of_two_critics_the_mean_speaks(alpha):
     model = random_model(critic='quantile', twin=True)
     rows = random_observations(60)
     both = Policy(model).risk(rows, 0.5, alpha)
     outputs = np.array([[plain_network(model, name, row, alpha, 0.5) for row in rows]
                         for name in ('critic', 'critic2')])
     cvar = np.array([risk_measure('cvar').of_quantiles(output, np.full(60, alpha)) for output in outputs])
-    assert 5 < cvar.argmin(axis=0).sum() < 55   # each is the worse one somewhere
-    expected = (1.0 - alpha / 2.0) * cvar.min(axis=0) + alpha / 2.0 * cvar.max(axis=0)
-    np.testing.assert_allclose(both.cvar, expected, atol=1e-4)
+    np.testing.assert_allclose(both.cvar, cvar.mean(axis=0), atol=1e-4)
 
 
 # refusals

@@ -58,5 +58,5 @@ def test_a_settled_run_that_was_interrupted_ends_with_the_same_bytes(tmp_path, m
 
 
 def test_settling_belongs_to_calibrating() -> None:
-    with pytest.raises(SettingsError, match='dial.critic_updates: calibrating is off'):
+    with pytest.raises(SettingsError, match=r'dial\.critic_updates: calibrating is off'):
         recipe(dial={'critic_updates': 10})

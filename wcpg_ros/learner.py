@@ -157,7 +157,7 @@ class Learner:
 
     def learn(self, rate: float = 1.0) -> Losses:
         """One update of every network from self.batch."""
-        critic_loss = self._learn_critics(rate)
+        critic_loss = self._learn_critics(rate, self.recipe.critic.caution)
         actor_value = self._update_actor(rate * self.recipe.actor.learning_rate)
         self._check_finite('actor objective', actor_value)
         return Losses(critic_loss, actor_value)
@@ -165,12 +165,12 @@ class Learner:
     def evaluate_policy(self, replay: Replay, normaliser: Normaliser, rng: np.random.Generator, rate: float) -> float:
         """Sample a minibatch and learn from it what the present policy brings: the critics alone, without caution."""
         self.sample(replay, normaliser, rng)
-        return self._learn_critics(rate, cautious=False)
+        return self._learn_critics(rate, caution=0.5)
 
-    def _learn_critics(self, rate: float, cautious: bool = True) -> float:
+    def _learn_critics(self, rate: float, caution: float) -> float:
         self.updates += 1
         self.head.prepare(self.batch.alpha)
-        self._compute_target(cautious)
+        self._compute_target(caution)
         loss = self._update_critics(rate * self.recipe.critic.learning_rate)
         self._check_finite('critic loss', loss)
         return loss
@@ -179,7 +179,7 @@ class Learner:
         if not math.isfinite(value):
             raise NotFiniteError(f'update {self.updates}: the {term} is {value}')
 
-    def _compute_target(self, cautious: bool) -> None:
+    def _compute_target(self, caution: float) -> None:
         """self._next_out = the target critic's outputs at s', a' = pi'(s', alpha)."""
         b = self.batch
         networks.actor_forward(self._target_actor, b.next_state, b.alpha, self._actor_work)
@@ -187,14 +187,13 @@ class Learner:
             networks.critic_forward(critic, b.next_state, b.alpha, self._actor_work.action[0], work)
             if self._critic_count == 2:
                 self.head.risk(work.out, risk, work.d_out)
-        self._next_out[:] = self._agreed(*(work.out for work in self._critic_work), cautious=cautious)
+        self._next_out[:] = self._agreed(caution, *(work.out for work in self._critic_work))
 
-    def _agreed(self, first: Array, second: Array | None = None, *, cautious: bool = True) -> Array:
-        """The critics' numbers for each sample, or one that stands for two: their mean, or mostly the worse one's."""
+    def _agreed(self, caution: float, first: Array, second: Array | None = None) -> Array:
+        """The critics' numbers for each sample, or one that stands for two; self._risk says which is the worse."""
         if second is None:
             return first
-        alpha = self.batch.alpha
-        share: Array = second_critic_share(alpha, *self._risk) if cautious else np.full_like(alpha, 0.5)
+        share: Array = second_critic_share(self.batch.alpha, caution, *self._risk)
         return share * second + (1.0 - share) * first
 
     def _update_critics(self, rate: float) -> float:
@@ -222,8 +221,9 @@ class Learner:
             networks.critic_forward(critic, b.state, b.alpha, actor.action[0], work)
             self.head.risk(work.out, risk, work.d_out)
             networks.critic_action_gradient(critic, work)
-        value = self._agreed(*self._risk)
-        slope = self._agreed(*(work.d_action[0] for work in self._critic_work))
+        caution = self.recipe.critic.caution
+        value = self._agreed(caution, *self._risk)
+        slope = self._agreed(caution, *(work.d_action[0] for work in self._critic_work))
         # TD3+BC divides by the size of the values, so that one weight serves every scene.
         scale = 1.0 / float(np.abs(value).mean()) if settings.behaviour_cloning else 1.0
         to_clone = b.action if recorded is None else np.where(recorded > value, b.action, actor.action[0])
@@ -237,7 +237,7 @@ class Learner:
         for critic, work, risk in zip(self._critics, self._critic_work, self._risk, strict=True):
             networks.critic_forward(critic, b.state, b.alpha, b.action, work)
             self.head.risk(work.out, risk, work.d_out)
-        return self._agreed(*self._risk).copy()
+        return self._agreed(self.recipe.critic.caution, *self._risk).copy()
 
     def _step(self, part: slice, rate: float) -> None:
         networks.adam(self.values[part], self.gradients[part], self.moment1[part], self.moment2[part],

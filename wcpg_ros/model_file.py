@@ -69,7 +69,7 @@ class ModelInfo:
     dial: list[list[float]]     # pairs of alpha and the trained level for it, see wcpg_ros.dial; if empty, alpha itself
     risk_measure: str           # what the actor maximised, see wcpg_ros.risk
     critic: str                 # gaussian, quantile or categorical
-    twin: bool                  # whether there is a second critic; see second_critic_share in risk.py
+    twin: bool                  # whether there is a second critic
     return_scale: float         # a return is the critic's output times this
     gamma: float                # discount per decision
     decision_interval: float    # s

@@ -27,7 +27,6 @@ from wcpg_ros.risk import (
     quantile_mean_std,
     quantile_probabilities,
     risk_measure,
-    second_critic_share,
     with_mean,
 )
 
@@ -144,13 +143,9 @@ class Policy:
 
     def _speaker(self, rows: Floats, levels: Floats, actions: NDArray[np.float64]
                  ) -> tuple[Floats, NDArray[np.float64]]:
-        """Outputs [n, k] and statistics [3, n] of the critic; two agree as they did in training."""
+        """Outputs [n, k] and statistics [3, n] of the critic, or of the mean of two: caution was for training."""
         inputs = {'observation': rows, 'alpha': _column(levels), 'action': _column(actions / self.info.action_bound)}
-        outputs = np.stack([_forward(layers, inputs)[:, 0] for layers in self._critics])
-        if len(outputs) == 1:
-            return outputs[0], self._statistics(outputs[0], levels)
-        share = second_critic_share(levels, *(self._statistics(output, levels)[2] for output in outputs))[:, None]
-        agreed = share * outputs[1] + (1.0 - share) * outputs[0]
+        agreed = np.mean([_forward(layers, inputs)[:, 0] for layers in self._critics], axis=0)
         return agreed, self._statistics(agreed, levels)
 
     def _statistics(self, output: Floats, levels: Floats) -> NDArray[np.float64]:

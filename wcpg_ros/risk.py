@@ -35,13 +35,13 @@ VARIANCE_FLOOR = 1e-6
 VAR_MAX_LEVEL = 0.99
 
 
-def second_critic_share(alpha: NDArray, first: NDArray, second: NDArray) -> NDArray:
-    """How much the second of two critics counts, by their risk values: the worse one has 1 - alpha / 2.
+def second_critic_share(alpha: NDArray, caution: float, first: NDArray, second: NDArray) -> NDArray:
+    """How much the second of two critics counts, by their risk values: where alpha is small, the worse has `caution`.
 
-    Alone where alpha is small, no more than the other at alpha = 1: what two critics disagree about is a risk too, but
-    to fear it at every alpha would make the risk-neutral end careful.
+    At alpha = 1 it has no more than the other: what two critics disagree about is a risk too, but to fear it at every
+    alpha would make the risk-neutral end careful. A caution of 0.5 is none.
     """
-    worse = 1.0 - 0.5 * alpha
+    worse = caution - (caution - 0.5) * alpha
     return np.where(second < first, worse, 1.0 - worse)
 
 

@@ -46,7 +46,8 @@ class CriticSettings(Group):
     mean: bool = False                                 # quantile: also an output for the mean, which corrects theirs
     atoms: int = bounded(51, '[2, inf)')               # categorical: the number of returns, over the range
     return_range: tuple[float, float] = (-50.0, 80.0)  # categorical and quantile: no target lies outside
-    twin: bool = False                                 # two critics; the smaller risk value counts more, see risk.py
+    twin: bool = False                                 # two critics; the smaller risk value counts more
+    caution: float = bounded(1.0, '[0.5, 1]')          # twin: share of the smaller at the lowest alpha; 0.5 at alpha 1
     return_scale: float = bounded(1.0, '(0, inf)')     # the critic's outputs times this are returns
     learning_rate: float = bounded(1e-4, '(0, inf)')
 
