@@ -34,13 +34,14 @@ _REPLAY = ('observations', 'next_observations', 'actions', 'rewards', 'dones', '
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """The paper's, section "Extrapolation Performance"; what it leaves open is Stable-Baselines3's default."""
+    """The paper's, section "Extrapolation Performance"; the rest is Stable-Baselines3's default."""
 
     minibatch: int = 32
     gamma: float = 0.99        # per decision
     gae_lambda: float = 0.95
     clip: float = 0.2
     learning_rate: float = 3e-4
+    epochs: int = 4            # the default of OpenAI Baselines, whose PPO the paper used
     horizon: int = 128         # decisions of each scene between updates: 2,048 over 16 scenes, as their one scene's
 
 
@@ -116,8 +117,8 @@ class StableRun:
             ppo = PpoSettings()
             self.model = PPO(
                 'MlpPolicy', self._normalise, learning_rate=ppo.learning_rate, n_steps=ppo.horizon,
-                batch_size=ppo.minibatch, gamma=ppo.gamma, gae_lambda=ppo.gae_lambda, clip_range=ppo.clip,
-                policy_kwargs={'net_arch': {**widths, 'vf': [c1 + c2, *rest]}, **network}, **common)
+                batch_size=ppo.minibatch, n_epochs=ppo.epochs, gamma=ppo.gamma, gae_lambda=ppo.gae_lambda,
+                clip_range=ppo.clip, policy_kwargs={'net_arch': {**widths, 'vf': [c1 + c2, *rest]}, **network}, **common)
         self.model.set_logger(Logger(None, []))
 
     def _decay(self) -> float:
