@@ -118,7 +118,8 @@ class StableRun:
             self.model = PPO(
                 'MlpPolicy', self._normalise, learning_rate=ppo.learning_rate, n_steps=ppo.horizon,
                 batch_size=ppo.minibatch, n_epochs=ppo.epochs, gamma=ppo.gamma, gae_lambda=ppo.gae_lambda,
-                clip_range=ppo.clip, policy_kwargs={'net_arch': {**widths, 'vf': [c1 + c2, *rest]}, **network}, **common)
+                clip_range=ppo.clip,
+                policy_kwargs={'net_arch': {**widths, 'vf': [c1 + c2, *rest]}, **network}, **common)
         self.model.set_logger(Logger(None, []))
 
     def _decay(self) -> float:
