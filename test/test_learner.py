@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sim_node.settings import SettingsError
-from wcpg_ros.critics import SMALLEST_LEVEL
+from wcpg_ros.critics import MEAN_WEIGHT, SMALLEST_LEVEL
 from wcpg_ros.learner import Learner, NotFiniteError, draw_alphas
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
@@ -144,7 +144,7 @@ class Reference:
                 error, torch.zeros_like(error), reduction='none', delta=kappa) / kappa
             importance = 1.0 / level.clamp(min=SMALLEST_LEVEL).sqrt()
             loss = (importance * weight * (level - (error < 0).double()).abs() * huber).sum(2).mean()
-            return loss + ((out[:, -1] - targets[:, -1]) ** 2).mean() if s.mean else loss
+            return loss + float(MEAN_WEIGHT) * ((out[:, -1] - targets[:, -1]) ** 2).mean() if s.mean else loss
         if s.kind == 'categorical':
             z = self.atoms()
             place = (b['reward'][:, None] + b['bootstrap'][:, None] * z).clamp(z[0], z[-1])
