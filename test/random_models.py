@@ -44,3 +44,21 @@ def random_model(seed=0, quantiles=32, actor_widths=None, critic_widths=None, me
 
 def random_observations(count, size=16, seed=0):
     return np.random.default_rng(seed).normal(0.0, 20.0, (count, size)).astype(np.float32)
+
+
+def plain_network(model, network, observation, alpha, action=0.0):
+    """The paper's table, one row, in float64, as one would write it on paper."""
+    def layer(name, *inputs):
+        weight, bias = (array.astype(np.float64) for array in model.layer(network, name))
+        return weight @ np.concatenate([np.atleast_1d(value) for value in inputs]) + bias
+
+    def relu(values):
+        return np.maximum(values, 0.0)
+
+    mean, std = (model.tensors[f'normaliser.{name}'].astype(np.float64) for name in ('mean', 'std'))
+    x = np.clip((observation - mean) / std, -model.info.normaliser_clip, model.info.normaliser_clip)
+    h1, h2 = relu(layer('h1', x)), relu(layer('h2', alpha))
+    if network == 'actor':
+        return model.info.action_bound * np.tanh(layer('out', relu(layer('h3', h1, h2))))[0]
+    h3 = relu(layer('h3', h1, h2, action / model.info.action_bound))
+    return layer('out', relu(layer('h4', h3)))
