@@ -14,7 +14,7 @@ from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.episodes import EPISODE
 from wcpg_ros.model_file import ModelFile
-from wcpg_ros.results import cvar_matrix, page, training
+from wcpg_ros.results import cvar_matrix, learning_curves, page, training
 from wcpg_ros.results.context import Cell, paper_tables, table_rows
 from wcpg_ros.results.critic_check import errors
 from wcpg_ros.results.cvar_matrix import judge
@@ -293,6 +293,16 @@ def test_what_is_missing_is_said_before_anything_is_driven(small: Path, tmp_path
     (tmp_path / 'file').touch()
     assert make_page(small, '--out', str(tmp_path / 'file' / 'x.md')) == 2
     assert 'cannot be written to' in capsys.readouterr().err
+
+
+def test_learning_curves_are_of_the_ends_of_what_was_trained(tmp_path: Path) -> None:
+    run = load_manifest().runs_of('ours', 'merge')[0]
+    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, shipped='', file=str(tmp_path / 'm.x')))
+    assert learning_curves.read(run, learning_curves.LOWEST) == ([], [], [])
+    run.log.write_text('decisions,mean_return@0.5,collision@0.5,mean_return@1e-3,collision@1e-3,mean_return@1,'
+                       'collision@1\n100,20,0.02,5,0.001,24,0.04\n200,21,0.01,6,0,25,0.03\n')
+    assert learning_curves.read(run, learning_curves.LOWEST) == ([100, 200], [5, 6], [0.1, 0])
+    assert learning_curves.read(run, learning_curves.HIGHEST) == ([100, 200], [24, 25], [4, 3])
 
 
 def test_all_missing_files_are_counted() -> None:

@@ -12,10 +12,12 @@ from wcpg_ros.results.context import Context, markdown
 from wcpg_ros.results.manifest import Run
 
 PICTURE = 'learning.png'
-CURVES = {     # run, alpha of WCPG's validation or None, label, colour, line
-    ('ours', '0.02'): ('WCPG, α = 0.02', charts.BLUE, '-'), ('ours', '1'): ('WCPG, α = 1', charts.SKY, '-'),
-    ('ddpg', ''): ('DDPG', charts.RED, '--'), ('d4pg', '1'): ('D4PG', charts.ORANGE, '--'),
-    ('c51', ''): ('C51', charts.GREEN, '-.'), ('ppo_long', ''): ('PPO', charts.PURPLE, ':')}
+LOWEST, HIGHEST = 0, -1     # of the risk levels that WCPG is validated at
+CURVES = {     # run, level, label, colour, line
+    ('ours', LOWEST): ('WCPG, lowest level', charts.BLUE, '-'),
+    ('ours', HIGHEST): ('WCPG, highest level', charts.SKY, '-'),
+    ('ddpg', None): ('DDPG', charts.RED, '--'), ('d4pg', HIGHEST): ('D4PG', charts.ORANGE, '--'),
+    ('c51', None): ('C51', charts.GREEN, '-.'), ('ppo_long', None): ('PPO', charts.PURPLE, ':')}
 
 
 def drives(context: Context) -> Iterable[Drive]:
@@ -23,13 +25,17 @@ def drives(context: Context) -> Iterable[Drive]:
     return ()
 
 
-def read(run: Run, alpha: str) -> tuple[list[float], list[float], list[float]]:
-    """Decisions, mean return and collisions in %, a row per validation; empty without a log."""
+def read(run: Run, place: int | None) -> tuple[list[float], list[float], list[float]]:
+    """Decisions, mean return and collisions in %, a row per validation; empty without a log.
+
+    `place` is that of WCPG's risk level among those of its log; a baseline has none.
+    """
     rows = _log(run)
     decisions = [float(row['decisions']) for row in rows]
-    if alpha:
-        return (decisions, [float(row[f'mean_return@{alpha}']) for row in rows],
-                [100 * float(row[f'collision@{alpha}']) for row in rows])
+    if rows and place is not None:
+        level = sorted((name.partition('@')[2] for name in rows[0] if name.startswith('mean_return@')), key=float)[place]
+        return (decisions, [float(row[f'mean_return@{level}']) for row in rows],
+                [100 * float(row[f'collision@{level}']) for row in rows])
     return (decisions, [float(row['mean_return']) for row in rows],
             [100 * float(row['collisions']) / float(row['n']) for row in rows])
 
@@ -46,9 +52,9 @@ def lines(context: Context) -> list[str]:
     scenarios = context.manifest.scenarios
     made, axes = charts.figure(10.0, 3.4 * len(scenarios), len(scenarios), 2, sharex=True)
     for (returns, collisions), scenario in zip(axes, scenarios, strict=True):
-        for (name, alpha), (label, colour, line) in CURVES.items():
+        for (name, place), (label, colour, line) in CURVES.items():
             for k, run in enumerate(context.runs(name, scenario)):
-                decisions, value, rate = read(run, alpha)
+                decisions, value, rate = read(run, place)
                 style = {'color': colour, 'linestyle': line, 'linewidth': 1.0, 'alpha': 0.8,
                          'label': label if k == 0 else None}
                 returns.plot(decisions, value, **style)
