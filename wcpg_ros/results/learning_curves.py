@@ -33,7 +33,8 @@ def read(run: Run, place: int | None) -> tuple[list[float], list[float], list[fl
     rows = _log(run)
     decisions = [float(row['decisions']) for row in rows]
     if rows and place is not None:
-        level = sorted((name.partition('@')[2] for name in rows[0] if name.startswith('mean_return@')), key=float)[place]
+        levels = [name.removeprefix('mean_return@') for name in rows[0] if name.startswith('mean_return@')]
+        level = sorted(levels, key=float)[place]
         return (decisions, [float(row[f'mean_return@{level}']) for row in rows],
                 [100 * float(row[f'collision@{level}']) for row in rows])
     return (decisions, [float(row['mean_return']) for row in rows],
