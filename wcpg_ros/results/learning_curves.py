@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
+from statistics import median
 
 from sim_node.scenario import load_scenario
 from wcpg_ros.episode_store import Drive
@@ -84,8 +85,9 @@ def _costs(context: Context) -> list[str]:
                 body.append([f'{load_scenario(scenario).title}: `{name}`', len(last),
                              _range(float(row['decisions']) / 1000 for row in last),
                              _range(float(row['episodes']) / 1000 for row in last),
-                             _range(float(row['seconds']) / 60 for row in last)])
-    return markdown(['runs of', 'seeds', 'decisions, thousands', 'episodes, thousands', 'minutes of one core'], body)
+                             f'{median(float(row["seconds"]) for row in last) / 60:.0f}'])
+    return markdown(['runs of', 'seeds', 'decisions, thousands', 'episodes, thousands',
+                     'minutes of one core, median'], body)
 
 
 def _range(values: Iterable[float]) -> str:
