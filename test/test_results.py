@@ -13,6 +13,7 @@ from test_baselines import random_baseline
 from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.episodes import EPISODE
+from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.model_file import ModelFile
 from wcpg_ros.results import cvar_matrix, learning_curves, page, training
 from wcpg_ros.results.context import Cell, paper_tables, table_rows
@@ -185,6 +186,19 @@ def test_training_fills_what_is_missing_and_nothing_else(tmp_path: Path, capsys:
     capsys.readouterr()
     assert training.main([*options, '--list']) == 0
     assert capsys.readouterr().out == 'nothing is missing\n'
+
+
+def test_one_ctrl_c_stops_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                   capsys: pytest.CaptureFixture) -> None:
+    content = {'scenarios': ['merge'], 'seeds': [0, 1, 2], 'evaluation': {}, 'runs': {
+        'wcpg': {'config': 'config/merge.yaml', 'file': str(tmp_path / 'w_{scenario}_{seed}.safetensors')}}}
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content))
+    begun = []
+    monkeypatch.setattr(training, 'train_run', lambda job: bool(begun.append(job.run.seed)))     # not the end
+    assert training.main(['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs'),
+                          '--backend', 'serial']) == INTERRUPTED
+    assert begun == [0]
+    assert 'w_merge_0.safetensors: stopped; the same command goes on' in capsys.readouterr().out
 
 
 def test_a_long_run_goes_on_where_the_short_one_ended(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import islice
 from typing import TypeVar
 
 from sim_node.settings import SettingsError
@@ -56,10 +57,14 @@ def _processes(fn: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tup
         return
     workers = min(len(jobs), len(os.sched_getaffinity(0)))
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'))
+    ahead = iter(jobs)     # a pool begins what it was given even after a Ctrl-C: one job a worker, no more
     try:
-        waiting = {pool.submit(fn, job): job for job in jobs}
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
+        waiting = {pool.submit(fn, job): job for job in islice(ahead, workers)}
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                job, result = waiting.pop(future), future.result()
+                waiting |= {pool.submit(fn, following): following for following in islice(ahead, 1)}
+                yield job, result
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -123,6 +123,8 @@ def main(args: Sequence[str] | None = None) -> int:
         for job, ended in tqdm(run_jobs(train_run, jobs, given.backend), total=len(jobs), unit='run'):
             finished += ended
             tqdm.write(f'{job.run.file}: {"done" if ended else "stopped; the same command goes on"}')
+            if not ended:     # by a Ctrl-C, which is meant for all of them
+                break
     except (SettingsError, RunError, OSError) as error:
         print(f'training: {error}', file=sys.stderr)
         return 2
