@@ -173,14 +173,20 @@ def test_the_seconds_of_a_conflict_by_hand() -> None:
     assert behind > 0.0
 
 
-def full_throttle(row: str, count: int, **changes: object) -> tuple[Batch, np.ndarray, np.ndarray]:
-    """Ego and one other: the batch, what was seen at the start, and whether full throttle led to a collision."""
+def full_throttle(row: str, count: int, in_zone: float = 4.0, **changes: object
+                  ) -> tuple[Batch, np.ndarray, np.ndarray]:
+    """Ego and one other: the batch, what was seen at the start, and whether full throttle led to a collision.
+
+    In the conflict zone ego accelerates by `in_zone`.
+    """
     alone = {'traffic.platoon': 1, 'traffic.spawned': 0, **changes}
     batch = Batch(load_scenario('merge', row, {**CONFLICT.changes(), **alone}), count, auto_reset=False)
     seen = batch.reset(np.arange(count)).copy()
     outcome = np.zeros(count, np.int64)
+    to_zone = seen[:, 0]
     while not outcome.all():
-        result = batch.step(np.full(count, 4.0))
+        result = batch.step(np.where(to_zone > 0.0, 4.0, in_zone))
+        to_zone = result.observation[:, 0].copy()
         outcome = np.where(result.done & (outcome == 0), result.outcome, outcome)
     return batch, seen, outcome == COLLISION
 
@@ -188,13 +194,16 @@ def full_throttle(row: str, count: int, **changes: object) -> tuple[Batch, np.nd
 @pytest.mark.parametrize('row', ['train', '+15/1%'])
 def test_the_seconds_left_to_one_who_does_not_care_say_how_it_ends(row: str) -> None:
     """One other vehicle, as quick as in training or twice as quick."""
-    _, seen, collided = full_throttle(row, 1500, **{'temper.mix': [0.0, 1.0, 0.0]})
+    does_not_care = {'temper.mix': [0.0, 1.0, 0.0]}
+    _, seen, collided = full_throttle(row, 2000, **does_not_care)
     in_front, behind = seen[:, 4] > -10.0, seen[:, 9] < 10.0
     assert not (in_front & behind).any()
     to_brake, before = seen[:, 8], seen[:, 11]
-    for safe, at_least in ((behind & (before > 0.2), 500), (in_front & (to_brake > 0.15), 1)):
+    _, _, collided_braking = full_throttle(row, 2000, in_zone=-4.0, **does_not_care)
+    for safe, at_least, how_it_ended in ((behind & (before > 0.2), 500, collided),
+                                         (in_front & (to_brake > 0.15), 20, collided_braking)):
         assert safe.sum() >= at_least
-        assert not collided[safe].any()
+        assert not how_it_ended[safe].any()
     # A slow one beside ego where the zone begins is often behind it where they would touch.
     for lost, at_least in ((behind & (before < -0.15), 0.2), (in_front & (to_brake < -0.15), 0.8)):
         assert lost.sum() >= 20
