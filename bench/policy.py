@@ -40,11 +40,12 @@ class TorchActor(nn.Module):
             linear = nn.Linear(weight.shape[1], weight.shape[0])
             linear.load_state_dict({'weight': weight, 'bias': bias})
             self.add_module(layer, linear)
+        self._clip = model.info.normaliser_clip
         for name in ('mean', 'std'):
             self.register_buffer(name, torch.from_numpy(np.array(model.tensors[f'normaliser.{name}'])))
 
     def forward(self, observation: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
-        observation = ((observation - self.mean) / self.std).clamp(-CLIP, CLIP)
+        observation = ((observation - self.mean) / self.std).clamp(-self._clip, self._clip)
         joined = torch.cat([self.h1(observation).relu(), self.h2(alpha).relu()], -1)
         return BOUND * self.out(self.h3(joined).relu()).tanh()
 

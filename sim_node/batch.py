@@ -83,8 +83,9 @@ class Batch:
         wanted = self._row('seeds', seeds, 'iu')
         strides = self._row('stride', np.full(self.n, self.n if stride is None else stride), 'iu')
         for name, row, highest in (('seeds', wanted, LAST_SEED), ('stride', strides, EPISODES_PER_SEED)):
-            wrong = np.flatnonzero((row < 0) | (row > highest))
-            check(not wrong.size, name, f'expected from 0 to {highest}, got {row[wrong[:1]]}')
+            wrong = row[(row < 0) | (row > highest)]
+            if wrong.size:
+                raise SettingsError(f'{name}: expected from 0 to {highest}, got {wrong[:1]}')
         self._chosen[:] = True if chosen is None else self._row('chosen', chosen, 'b')
         where = self._chosen
         check(self.begun or bool(where.all()), 'chosen', 'expected everywhere at the first reset')

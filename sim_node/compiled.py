@@ -20,7 +20,8 @@ import numba
 from numba.core import event
 
 # Kernels allocate nothing. Told so, numba leaves out the reference counts around every call: a step is a sixth quicker.
-_OPTIONS: dict[str, Any] = {'error_model': 'numpy', '_nrt': False}
+# They touch no Python object, so another thread may run meanwhile.
+_OPTIONS: dict[str, Any] = {'error_model': 'numpy', '_nrt': False, 'nogil': True}
 
 
 @cache

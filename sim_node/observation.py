@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_node.roads import arrival, project, wrap
+from sim_node.roads import arrivals, project, wrap
 
 POSES, CONFLICTS = 1, 2
 VERSIONS = (POSES, CONFLICTS)
@@ -162,10 +162,10 @@ def within(seconds):
     return min(max(seconds, -_HORIZON), _HORIZON)
 
 
-def ego_arrives(segments, view, s, speed, target):
-    """When and how fast ego, accelerating from now on, reaches an arc length of its route: (seconds, m/s)."""
-    return arrival(segments, int(view[VIEW_ROUTE]), s, speed, target, view[VIEW_LIMIT], view[VIEW_SPEED_MAX],
-                   view[VIEW_CORNERING], view[VIEW_BEND_BRAKING], _HORIZON)
+def ego_arrives(segments, view, s, speed, first, second):
+    """When and how fast ego, accelerating from now on, reaches two arc lengths of its route: (s, m/s, s, m/s)."""
+    return arrivals(segments, int(view[VIEW_ROUTE]), s, speed, first, second, view[VIEW_LIMIT], view[VIEW_SPEED_MAX],
+                    view[VIEW_CORNERING], view[VIEW_BEND_BRAKING], _HORIZON)
 
 
 def time_to_brake(gap, speed, front_speed, limit):
@@ -190,21 +190,19 @@ def beside(lanes, lane, s):
     return s + lanes[lane, LANE_JOINS] - lanes[lane, EGO_JOINS]
 
 
-def crossing(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters):
+def crossing(lanes, view, lane, s, speed, enters, leaves):
     """Of a vehicle in a lane that ego crosses: s that ego is gone before it, the same if it hurries, s behind it."""
     limit, pace = view[VIEW_LIMIT], max(speed, _CREEPING)
     metres = np.float64(np.float32(lanes[lane, LANE_ENTERS] - s))
-    leaves, _ = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
     arrives = hurries = metres / pace
     if metres > 0.0:
         hurries = (math.sqrt(speed * speed + 2.0 * limit * metres) - speed) / limit
     return arrives - leaves, hurries - leaves, enters - (lanes[lane, LANE_LEAVES] - s) / pace
 
 
-def joining_before(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters):
+def joining_before(lanes, view, ego_s, lane, s, speed, enters, joins, then):
     """Of a vehicle in a lane that ego joins: s until it is too late to be in front of it, m/s² that spoil it."""
     limit, length = view[VIEW_LIMIT], view[VIEW_LENGTH]
-    joins, then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_JOINS])
     gap = beside(lanes, lane, max(ego_s, lanes[lane, EGO_JOINS])) - s - length
     room = lanes[lane, LANE_ENTERS] - s - length     # to where ego enters: there it must not be beside ego
     seconds = min(time_to_brake(gap - speed * joins, speed, then, limit), room / max(speed, _CREEPING) - enters)
@@ -224,8 +222,7 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
             zone = min(zone, lanes[lane, EGO_ENTERS])
             joining = joining or lanes[lane, LANE_JOINED] != 0.0
     out[0], out[1] = zone - ego_s, ego_speed
-    out[2], _ = ego_arrives(segments, view, ego_s, ego_speed, zone)
-    out[3], _ = ego_arrives(segments, view, ego_s, ego_speed, view[VIEW_GOAL])
+    out[2], _, out[3], _ = ego_arrives(segments, view, ego_s, ego_speed, zone, view[VIEW_GOAL])
     for slot in range(4, end, _CONFLICT):
         out[slot], out[slot + 1] = _HORIZON if joining else _FAR, 0.0
         out[slot + 2], out[slot + 3], out[slot + 4] = _HORIZON, _HORIZON, _TOO_LATE if joining else -_HORIZON
@@ -236,6 +233,7 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
 
     # Insertion in order of arrival, with the arrivals re-read from the slots already filled.
     filled = first
+    reckoned, enters, ego_then, over, over_then = -1, 0.0, 0.0, 0.0, 0.0     # the last lane met, and ego's times there
     for row in range(count):
         lane, s, _ = relevant(segments, lanes, view, ego, others[row])
         if lane < 0:
@@ -247,7 +245,10 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
         if joining:
             place = arrives = np.float64(np.float32(within(arrives)))
         joined = lanes[lane, LANE_JOINED] != 0.0
-        enters, ego_then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
+        if lane != reckoned:
+            reckoned, end_of_it = lane, EGO_JOINS if joined else EGO_LEAVES
+            enters, ego_then, over, over_then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_ENTERS],
+                                                            lanes[lane, end_of_it])
         in_front = 0.0    # m of ego, when ego enters
         if joined:
             in_front = s + speed * enters - beside(lanes, lane, max(ego_s, lanes[lane, EGO_ENTERS]))
@@ -270,11 +271,11 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
             make_room(out, slot, filled, end, _CONFLICT)
             filled = min(filled + _CONFLICT, end)
         if joined:
-            ahead, hurry = joining_before(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters)
+            ahead, hurry = joining_before(lanes, view, ego_s, lane, s, speed, enters, over, over_then)
             behind = max(time_to_brake(in_front - view[VIEW_LENGTH], ego_then, speed, view[VIEW_LIMIT]), _TOO_LATE)
             speed = min(speed, _QUICK)
         else:
-            ahead, hurry, behind = crossing(segments, lanes, view, ego_s, ego_speed, lane, s, speed, enters)
+            ahead, hurry, behind = crossing(lanes, view, lane, s, speed, enters, over)
         out[slot], out[slot + 1] = place, speed
         out[slot + 2], out[slot + 3], out[slot + 4] = within(ahead), within(hurry), within(behind)
 

@@ -19,11 +19,11 @@ from sim_node.observation import (
     time_to_brake,
     within,
 )
-from sim_node.roads import arrival, bend_speed, project, wrap
+from sim_node.roads import arrivals, bend_speed_square, project, wrap
 
-*_, observe = compiled(wrap, project, bend_speed, arrival, near, conflict_lane, relevant, make_room, observe_poses,
-                       within, ego_arrives, time_to_brake, harmless_acceleration, beside, crossing, joining_before,
-                       observe_conflicts, observe)
+*_, observe = compiled(wrap, project, bend_speed_square, arrivals, near, conflict_lane, relevant, make_room,
+                       observe_poses, within, ego_arrives, time_to_brake, harmless_acceleration, beside, crossing,
+                       joining_before, observe_conflicts, observe)
 
 
 @kernel

@@ -97,31 +97,45 @@ def locate(segments, first, last, s, lateral):
     return x - lateral * math.sin(heading), y + lateral * math.cos(heading), heading
 
 
-def bend_speed(segments, row, last, s, cornering, braking):
-    """The speed at s from which a vehicle, braking, takes every bend from here on within a lateral acceleration."""
+def bend_speed_square(segments, row, last, s, cornering, braking):
+    """The square of the speed at s from which a vehicle, braking, takes every bend within a lateral acceleration."""
     speed_square = 1e9
     for ahead in range(row, last + 1):
         curvature = abs(segments[ahead, CURVATURE])
         if curvature > 0.0:
             room = max(segments[ahead, START] - s, 0.0)
             speed_square = min(speed_square, cornering / curvature + 2.0 * braking * room)
-    return math.sqrt(speed_square)
+    return speed_square
 
 
-def arrival(segments, last, s, speed, target, limit, speed_max, cornering, bend_braking, horizon):
-    """When and how fast a vehicle, accelerating as its route (rows 0…last) allows, reaches an arc length.
+def arrivals(segments, last, s, speed, first, second, limit, speed_max, cornering, bend_braking, horizon):
+    """When and how fast a vehicle, accelerating as its route (rows 0…last) allows, reaches each of two arc lengths.
 
-    (seconds, m/s); the horizon and the speed by then if it is not there before.
+    (seconds, m/s, seconds, m/s); the horizon and the speed by then where it is not there before.
     """
     row, seconds = 0, 0.0
-    while s < target and seconds < horizon:
+    first_seconds = second_seconds = 0.0
+    first_speed = second_speed = speed
+    while seconds < horizon:
         while row < last and s > segments[row + 1, START]:
             row += 1
-        if s + speed * _PREDICTION_STEP >= target:
-            return seconds + (target - s) / speed, speed
-        bend = bend_speed(segments, row, last, s, cornering, bend_braking)
-        push = min(limit, max((bend - speed) / _PREDICTION_STEP, -limit))
-        s += speed * _PREDICTION_STEP
+        following = s + speed * _PREDICTION_STEP
+        if s < first <= following:
+            first_seconds, first_speed = seconds + (first - s) / speed, speed
+        if s < second <= following:
+            second_seconds, second_speed = seconds + (second - s) / speed, speed
+        if first <= following and second <= following:
+            break
+        bend = bend_speed_square(segments, row, last, s, cornering, bend_braking)
+        soon = speed + 1.01 * limit * _PREDICTION_STEP
+        push = limit
+        if bend <= soon * soon:     # else no bend is near, and the root and the quotient would take most of the time
+            push = min(limit, max((math.sqrt(bend) - speed) / _PREDICTION_STEP, -limit))
+        s = following
         speed = min(max(speed + push * _PREDICTION_STEP, 0.0), speed_max)
         seconds += _PREDICTION_STEP
-    return seconds, speed
+    if s < first and seconds >= horizon:
+        first_seconds, first_speed = seconds, speed
+    if s < second and seconds >= horizon:
+        second_seconds, second_speed = seconds, speed
+    return first_seconds, first_speed, second_seconds, second_speed

@@ -26,7 +26,7 @@ from sim_node.observation import (
     VIEW_SIGHT,
     conflict_lane,
 )
-from sim_node.roads import arrival, project
+from sim_node.roads import arrivals, project
 
 GAP, PREDICT = 0, 1
 
@@ -36,12 +36,6 @@ _DECIDES_WITHIN = 10.0      # m before the stop line: from there on, slow enough
 _DECISION_SECONDS = 0.4
 _STANDING = 0.1             # m/s below which a vehicle counts as standing
 _NEVER = 60.0               # s
-
-
-def ego_arrival(p, segments, s, speed, target):
-    """When and how fast ego, accelerating, reaches an arc length: (seconds, m/s)."""
-    return arrival(segments, int(p.ego_last), s, speed, target, p.vehicle_acceleration_limit, p.ego_speed_max,
-                   p.ego_cornering, p.ego_bend_braking, _NEVER)
 
 
 def gap_is_open(lanes, view, lane, s, speed, threshold):
@@ -57,9 +51,10 @@ def gap_is_open(lanes, view, lane, s, speed, threshold):
 
 def clears(p, segments, lanes, lane, ego_s, ego_speed, s, speed, margin):
     """Whether ego, accelerating from now, is predicted to pass `margin` seconds before or behind a vehicle."""
-    enters, joins = ego_arrival(p, segments, ego_s, ego_speed, lanes[lane, EGO_ENTERS])
+    enters, joins, leaves, _ = arrivals(
+        segments, int(p.ego_last), ego_s, ego_speed, lanes[lane, EGO_ENTERS], lanes[lane, EGO_LEAVES],
+        p.vehicle_acceleration_limit, p.ego_speed_max, p.ego_cornering, p.ego_bend_braking, _NEVER)
     if lanes[lane, LANE_JOINED] == 0.0:
-        leaves, _ = ego_arrival(p, segments, ego_s, ego_speed, lanes[lane, EGO_LEAVES])
         pace = max(speed, _STANDING)
         arrives, departs = (lanes[lane, LANE_ENTERS] - s) / pace, (lanes[lane, LANE_LEAVES] - s) / pace
         return leaves + margin < arrives or departs + margin < enters

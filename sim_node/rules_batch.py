@@ -5,10 +5,10 @@ from __future__ import annotations
 from sim_node.compiled import compiled, kernel
 from sim_node.drivers import follow, safe_speed
 from sim_node.observation import conflict_lane, near
-from sim_node.roads import arrival, bend_speed, project, wrap
-from sim_node.rules import approach, clears, ego_arrival, gap_is_open, rule
+from sim_node.roads import arrivals, bend_speed_square, project, wrap
+from sim_node.rules import approach, clears, gap_is_open, rule
 
-*_, rule = compiled(wrap, project, bend_speed, arrival, near, conflict_lane, safe_speed, follow, ego_arrival,
+*_, rule = compiled(wrap, project, bend_speed_square, arrivals, near, conflict_lane, safe_speed, follow,
                     gap_is_open, clears, approach, rule)
 
 

@@ -20,6 +20,8 @@ T = TypeVar('T')
 REQUIRED = dataclasses.MISSING     # the default of a setting that has none
 
 _WHOLE = (int, np.integer)
+# Kept: to find them out takes longer than all else here.
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 class SettingsError(ValueError):
@@ -85,7 +87,7 @@ def from_mapping(kind: type[T], values: object, where: str) -> T:
     """An instance of a settings dataclass from what YAML gave; `where` names the place in errors."""
     if not isinstance(values, Mapping):
         raise SettingsError(f'{where}: expected settings (key: value), got {values!r}')
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name in values:
         if name not in fields:
@@ -101,7 +103,7 @@ def from_mapping(kind: type[T], values: object, where: str) -> T:
 
 def replaced(settings: T, changes: Mapping[str, Any], where: str) -> T:
     """Settings with some changed, all at once; nested ones are given by dotted names (`traffic.spawn_rate`)."""
-    hints = typing.get_type_hints(type(settings))
+    hints = _hints(type(settings))
     changed: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():

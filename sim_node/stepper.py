@@ -9,13 +9,13 @@ from sim_node.compiled import compiled, kernel
 from sim_node.geometry import LANE_END
 from sim_node.observation_batch import observe
 from sim_node.rewards import episode_reward
-from sim_node.roads import bend_speed, project, wrap
+from sim_node.roads import bend_speed_square, project, wrap
 from sim_node.scenario import STEP_SECONDS
 from sim_node.state import COLLISION, DRIVING, GONE, RUNNING, SUCCESS, TIMEOUT
 from sim_node.traffic import bicycle, decide, move, stanley, who_drives
 from sim_node.vehicles import overlap
 
-wrap, project, bend_speed = compiled(wrap, project, bend_speed)
+wrap, project, bend_speed_square = compiled(wrap, project, bend_speed_square)
 overlap, episode_reward = compiled(overlap, episode_reward)
 
 
@@ -30,7 +30,8 @@ def move_ego(p, segments, scene, acceleration):
     ahead_y = scene.y + p.vehicle_front_axle * math.sin(scene.heading)
     scene.row, scene.s, scene.lateral, tangent = project(
         segments, int(p.ego_first), int(p.ego_last), scene.row, ahead_x, ahead_y)
-    bend = bend_speed(segments, scene.row, int(p.ego_last), scene.s, p.ego_cornering, p.ego_bend_braking)
+    bend = math.sqrt(bend_speed_square(segments, scene.row, int(p.ego_last), scene.s, p.ego_cornering,
+                                       p.ego_bend_braking))
     applied = min(max(min(acceleration, (bend - before) / STEP_SECONDS), -limit), limit)
     steering = stanley(scene.lateral, wrap(scene.heading - tangent), scene.speed, p.vehicle_stanley_gain,
                        p.vehicle_stanley_softening, p.vehicle_steering_limit)
@@ -115,14 +116,16 @@ def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts,
     p = params[0]
     for i in range(scenes.shape[0]):
         scene, result = scenes[i], results[i]
-        was_running = scene.outcome == RUNNING
+        if scene.outcome != RUNNING:
+            result.reward = 0.0
+            continue
         for _ in range(repeat):
             if scene.outcome != RUNNING:
                 break
             step_scene(p, segments, lanes, scene, cars[i], drivers, accelerations[i])
         done = scene.outcome != RUNNING
         result.reward = episode_reward(scene.outcome, scene.step, p.reward_success, p.reward_bonus, p.reward_decay,
-                                       p.reward_collision, p.reward_timeout) if done and was_running else 0.0
+                                       p.reward_collision, p.reward_timeout) if done else 0.0
         result.done, result.outcome, result.steps = done, scene.outcome, scene.step
         result.hit, result.seed = scene.hit, scene.seed
         counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], finals[i])

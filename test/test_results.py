@@ -152,11 +152,13 @@ def test_every_run_of_the_manifest_can_be_trained() -> None:
 
 @pytest.mark.parametrize(('change', 'message'), [
     ({'seads': [0]}, "unknown setting 'seads'"),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'episodes': 5, 'decisions': 5}}}, 'x: give episodes or decisions'),
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'episodes': 5, 'decisions': {'merge': 5}}}},
+     'x: give episodes or decisions'),
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'decisions': {'merge': 5}}}}, 'decisions: give a number for left'),
     ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'episodes': 5}}}, 'x: ppo takes decisions'),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ddpg', 'decisions': 5, 'begins_as': 'x'}}},
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ddpg', 'decisions': {'merge': 5}, 'begins_as': 'x'}}},
      'x: only ppo begins as a shorter run'),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'decisions': 5, 'begins_as': 'y'}}},
+    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'decisions': {'merge': 5}, 'begins_as': 'y'}}},
      "runs.x.begins_as: 'y' is not a run"),
     ({'evaluation': {'seed': 1000}}, r'evaluation.seed: expected within \[0, 999\]'),
 ])
@@ -172,7 +174,8 @@ def test_training_fills_what_is_missing_and_nothing_else(tmp_path: Path, capsys:
         'wcpg': {'config': 'config/merge.yaml', 'file': str(tmp_path / 'w_{scenario}_{seed}.safetensors'),
                  'episodes': 60, 'changes': {'validation.episodes': 10, 'learning.batch': 32}},
         'ddpg': {'config': 'config/merge.yaml', 'file': str(tmp_path / 'd_{scenario}_{seed}.safetensors'),
-                 'algorithm': 'ddpg', 'decisions': 200, 'changes': {'validation.episodes': 10, 'learning.batch': 32}}}}
+                 'algorithm': 'ddpg', 'decisions': {'merge': 200},
+                 'changes': {'validation.episodes': 10, 'learning.batch': 32}}}}
     (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content, sort_keys=False))
     options = ['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs'), '--backend', 'serial']
     assert training.main([*options, '--only', 'dqn']) == 2
@@ -204,7 +207,8 @@ def test_one_ctrl_c_stops_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_long_run_goes_on_where_the_short_one_ended(tmp_path: Path) -> None:
     terms = {'config': 'config/merge.yaml', 'algorithm': 'ppo',
              'changes': {'validation.episodes': 10, 'world.scenes': 2, 'learning.updates_per_decision': 1.0}}
-    runs = {name: {**terms, 'file': str(tmp_path / f'{name}_{{scenario}}_{{seed}}.safetensors'), 'decisions': decisions}
+    runs = {name: {**terms, 'file': str(tmp_path / f'{name}_{{scenario}}_{{seed}}.safetensors'),
+                   'decisions': {'merge': decisions}}
             for name, decisions in (('short', 256), ('long', 512), ('alone', 512))}
     runs['long']['begins_as'] = 'short'
     content = {'scenarios': ['merge'], 'seeds': [0], 'evaluation': {}, 'runs': runs}
@@ -288,6 +292,25 @@ def test_the_shipped_model_stands_for_its_seed(small: Path) -> None:
     first, second = load_manifest(small / 'm.yaml').runs_of('ours', 'merge')
     assert first.file.name == 'ours_merge_0.safetensors'
     assert second.file.name == 'shipped_merge.safetensors'
+
+
+def test_the_median_seed_is_shipped_and_none_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    content = {'scenarios': ['merge'], 'seeds': [0, 1, 2], 'evaluation': {}, 'runs': {'ours': {
+        'config': 'config/merge.yaml', 'file': str(tmp_path / 'seeds' / '{scenario}_{seed}.safetensors'),
+        'shipped': str(tmp_path / '{scenario}.safetensors')}}}
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content))
+    (tmp_path / 'seeds').mkdir()
+    scores = {0: 15.0, 1: 14.2, 2: 14.6}
+    for seed, place in enumerate(('merge', 'seeds/merge_1', 'seeds/merge_2')):     # 0 was shipped before
+        seeded_model(seed, seed).save(tmp_path / f'{place}.safetensors')
+        (tmp_path / f'{place}.csv').write_text(f'score,best_score\n1,1\n2,{scores[seed]}\n')
+    for said in ('now of seed 2, the median of 3', ''):     # the second time there is nothing to do
+        assert training.main(['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs')]) == 0
+        assert said in capsys.readouterr().out if said else not capsys.readouterr().out
+        for seed, place in enumerate(('seeds/merge_0', 'seeds/merge_1', 'merge')):
+            assert ModelFile.load(tmp_path / f'{place}.safetensors').info.seed == seed
+            assert (tmp_path / f'{place}.csv').read_text().endswith(f'{scores[seed]}\n')
+        assert len(list(tmp_path.rglob('*.safetensors'))) == 3
 
 
 def test_what_is_missing_is_said_before_anything_is_driven(small: Path, tmp_path: Path,

@@ -2,9 +2,11 @@
 
 import os
 import signal
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from random_models import random_model
 from test_trainer import again, begin, quick, recipe
 
@@ -17,27 +19,40 @@ from wcpg_ros.settling import settled
 TWIN = {'kind': 'quantile', 'quantiles': 8, 'mean': True, 'twin': True}
 
 
-def gamble(size: int, won: float = 0.9) -> Replay:
-    """Two decisions, whatever they are: the first leads from state 0 to state 1, the second pays 30 or costs 50."""
+def two_decisions(pays: Callable[[np.random.Generator, int], NDArray], size: int = 4000) -> Replay:
+    """Whatever they are, the first leads from state 0 to state 1 and the second pays."""
     rng = np.random.default_rng(0)
     replay = Replay(2 * size, 16)
     here, there = np.zeros((size, 16)), np.ones((size, 16))
     actions = {'action': rng.uniform(-4.0, 4.0, size), 'discount': np.full(size, 0.9), 'outcome': np.zeros(size)}
     replay.add(here, there, reward=np.zeros(size), done=np.zeros(size), alpha=rng.uniform(0.05, 1.0, size), **actions)
-    replay.add(there, there, reward=np.where(rng.random(size) < won, 30.0, -50.0), done=np.ones(size),
-               alpha=rng.uniform(0.05, 1.0, size), **actions)
+    replay.add(there, there, reward=pays(rng, size), done=np.ones(size), alpha=rng.uniform(0.05, 1.0, size), **actions)
     return replay
+
+
+def gamble(rng: np.random.Generator, size: int) -> NDArray:
+    """30, or -50 one time in ten."""
+    return np.where(rng.random(size) < 0.9, 30.0, -50.0)
 
 
 def test_critics_settle_on_what_the_policy_brings() -> None:
     chosen = random_model(critic='quantile', twin=True, mean=True, return_scale=10.0)
     settings = recipe(critic={**TWIN, 'quantiles': 32}, dial={'episodes': 1, 'critic_updates': 1500})
-    model = settled(chosen, settings, gamble(4000), np.random.default_rng(1), lambda: False, progress=False)
+    model = settled(chosen, settings, two_decisions(gamble), np.random.default_rng(1), lambda: False, progress=False)
     before, after = (Policy(each).risk(np.zeros((1, 16), np.float32), 0.0, 1.0) for each in (chosen, model))
     assert after.mean == pytest.approx(0.9 * (0.9 * 30.0 - 0.1 * 50.0), abs=1.5)     # without caution
     assert abs(before.mean - after.mean) > 3.0
     for name, tensor in chosen.tensors.items():
         assert name.startswith('critic') != np.array_equal(tensor, model.tensors[name]), name
+
+
+def test_returns_that_differ_by_little_stay_apart() -> None:
+    chosen = random_model(critic='quantile', twin=True, mean=True, return_scale=10.0)
+    settings = recipe(critic={**TWIN, 'quantiles': 32, 'kappa': 5.0}, dial={'episodes': 1, 'critic_updates': 3000})
+    replay = two_decisions(lambda rng, size: rng.uniform(10.0, 14.0, size))
+    model = settled(chosen, settings, replay, np.random.default_rng(1), lambda: False, progress=False)
+    risk = Policy(model).risk(np.zeros((1, 16), np.float32), 0.0, 0.2)
+    assert risk.cvar == pytest.approx(0.9 * 10.4, abs=0.3)     # with the round bottom of training: 10.0
 
 
 def test_a_settled_run_that_was_interrupted_ends_with_the_same_bytes(tmp_path, monkeypatch) -> None:

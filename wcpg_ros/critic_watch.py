@@ -27,8 +27,8 @@ class CriticWatch:
         probability      the critic's at the first decision, of a return no larger than that: uniform if calibrated
     """
 
-    def __init__(self, policy: Policy, alpha: float, episodes: int) -> None:
-        self._policy, self._alpha = policy, alpha
+    def __init__(self, policy: Policy, alpha: float, episodes: int, rng: np.random.Generator) -> None:
+        self._policy, self._alpha, self._rng = policy, alpha, rng
         self._observation = np.zeros((episodes, policy.info.observation_size), np.float32)
         self._action = np.zeros(episodes)
         self._sigma, self._peak, self._decisions = np.zeros(episodes), np.zeros(episodes), np.zeros(episodes, np.int64)
@@ -50,8 +50,7 @@ class CriticWatch:
         risk = self._policy.risk(self._observation, self._action, self._alpha)
         discounted = rows['return'] * self._policy.info.gamma ** (self._decisions - 1.0)
         probability = self._policy.probability(self._observation, self._action, self._alpha, discounted)
-        drawn = self._policy.quantile(self._observation, self._action, self._alpha,
-                                      np.random.default_rng(0).random(len(rows)))
+        drawn = self._policy.quantile(self._observation, self._action, self._alpha, self._rng.random(len(rows)))
         values: tuple[Any, ...] = (self._sigma / self._decisions, self._peak, risk.mean, risk.std, risk.cvar, drawn,
                                    discounted, probability)
         return append_fields(rows, COLUMNS, [np.asarray(value, np.float32) for value in values], usemask=False)

@@ -31,7 +31,7 @@ from sim_node.settings import SettingsError
 from wcpg_ros.controllers import Controller, Model, model_path, prepare
 from wcpg_ros.critic_watch import CriticWatch
 from wcpg_ros.episodes import drive
-from wcpg_ros.jobs import run_jobs
+from wcpg_ros.jobs import cores, run_jobs
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.parquet import read_parquet, write_parquet
 from wcpg_ros.places import make_writable
@@ -39,10 +39,11 @@ from wcpg_ros.places import make_writable
 CHUNK = 1000     # episodes
 # What an episode's course is computed by. Comments and formatting do not count.
 CODE = ('sim_node.batch', 'sim_node.births', 'sim_node.drivers', 'sim_node.geometry', 'sim_node.observation',
-        'sim_node.random_streams', 'sim_node.rewards', 'sim_node.roads', 'sim_node.rules', 'sim_node.rules_batch',
-        'sim_node.scenario', 'sim_node.state', 'sim_node.stepper', 'sim_node.traffic', 'sim_node.vehicles',
-        'wcpg_ros.baselines.baseline_file', 'wcpg_ros.controllers', 'wcpg_ros.critic_watch', 'wcpg_ros.dial',
-        'wcpg_ros.policy', 'wcpg_ros.risk')
+        'sim_node.observation_batch', 'sim_node.random_streams', 'sim_node.rewards', 'sim_node.roads', 'sim_node.rules',
+        'sim_node.rules_batch', 'sim_node.scenario', 'sim_node.seeds', 'sim_node.state', 'sim_node.stepper',
+        'sim_node.traffic', 'sim_node.vehicles', 'wcpg_ros.baselines.baseline_file', 'wcpg_ros.controllers',
+        'wcpg_ros.critic_watch', 'wcpg_ros.dial', 'wcpg_ros.episodes', 'wcpg_ros.model_file', 'wcpg_ros.policy',
+        'wcpg_ros.risk')
 COSMETIC = ('title', 'window', 'pavement', 'centre_lines', 'rows')     # settings of a scene that no episode depends on
 
 
@@ -63,10 +64,10 @@ class Drive:
     def __post_init__(self) -> None:
         object.__setattr__(self, 'changes', _hashable(self.changes))
 
-    def chunks(self) -> list[Drive]:
+    def chunks(self, size: int = CHUNK) -> list[Drive]:
         """The jobs it is made of."""
-        starts = range(self.first, self.first + self.episodes, CHUNK)
-        return [dataclasses.replace(self, first=start, episodes=min(CHUNK, self.first + self.episodes - start))
+        starts = range(self.first, self.first + self.episodes, size)
+        return [dataclasses.replace(self, first=start, episodes=min(size, self.first + self.episodes - start))
                 for start in starts]
 
     def check(self) -> Scenario:
@@ -82,10 +83,11 @@ class Drive:
         scenario, controller = self._prepare()
         scene = {name: value for name, value in dataclasses.asdict(scenario).items() if name not in COSMETIC}
         file = model_path(self.controller)
-        who = (self.controller.replace(str(file), hashlib.sha256(file.read_bytes()).hexdigest()) if file
-               else self.controller)
-        return {'controller': who, 'alpha': getattr(controller, 'alpha', None), 'scene': scene, 'seed': self.seed,
-                'first': self.first, 'episodes': self.episodes, 'watch': self.watch, 'code': code_digest()}
+        who = type(controller).__name__ if file else self.controller
+        model = hashlib.sha256(file.read_bytes()).hexdigest() if file else None
+        return {'controller': who, 'model': model, 'alpha': getattr(controller, 'alpha', None), 'scene': scene,
+                'seed': self.seed, 'first': self.first, 'episodes': self.episodes,
+                'watch': self.watch, 'code': code_digest()}
 
     def run(self) -> np.ndarray:
         """The rows."""
@@ -93,7 +95,8 @@ class Drive:
         if not self.watch:
             return drive(scenario, controller, self.episodes, self.seed, self.first)
         assert isinstance(controller, Model)
-        watch = CriticWatch(controller.policy, controller.alpha, self.episodes)
+        draws = np.random.default_rng([self.seed, self.first])
+        watch = CriticWatch(controller.policy, controller.alpha, self.episodes, draws)
         return watch.columns(drive(scenario, controller, self.episodes, self.seed, self.first, watch))
 
     def _prepare(self) -> tuple[Scenario, Controller]:
@@ -120,12 +123,14 @@ def collect(drive: Drive, backend: str = 'serial', directory: Path | None = None
         store = EpisodeStore(directory)
         store.fill([drive], backend, progress)
         return store.rows(drive)
+    # Threads are there at once, so that even one chunk's worth is divided among them.
+    chunks = drive.chunks(min(CHUNK, -(-drive.episodes // cores())) if backend == 'threads' else CHUNK)
     parts: dict[Drive, np.ndarray] = {}
     with tqdm(total=drive.episodes, unit='episode', disable=not progress, leave=False) as bar:
-        for chunk, rows in run_jobs(run_chunk, drive.chunks(), backend):
+        for chunk, rows in run_jobs(run_chunk, chunks, backend):
             parts[chunk] = rows
             bar.update(chunk.episodes)
-    return np.concatenate([parts[chunk] for chunk in drive.chunks()])
+    return np.concatenate([parts[chunk] for chunk in chunks])
 
 
 class EpisodeStore:

@@ -18,7 +18,8 @@ from wcpg_ros.controllers import Controller
 from wcpg_ros.parquet import arrow, write_parquet
 from wcpg_ros.risk import empirical_cvar
 
-SCENES_AT_ONCE = 64
+SCENES_AT_ONCE = 192
+EPISODES_EACH = 5     # at least, on average: else most scenes stand still while the last episodes end
 
 EPISODE = np.dtype([('episode', np.int64), ('seed', np.int64), ('outcome', np.int8), ('steps', np.int32),
                     ('return', np.float32), ('hit', np.int32)])
@@ -33,21 +34,35 @@ def drive(scenario: Scenario, controller: Controller, episodes: int, seed: int, 
     if episodes < 1:
         raise SettingsError(f'episodes: expected at least 1, got {episodes}')
     first, last = episode_seed(seed, first_episode), episode_seed(seed, first_episode + episodes - 1)
-    n = min(SCENES_AT_ONCE, episodes)
-    batch = Batch(scenario, n)
-    observation = batch.reset(first + np.arange(n))
+    n = min(SCENES_AT_ONCE, -(-episodes // EPISODES_EACH))
+    batch = Batch(scenario, n, auto_reset=False)
+    seeds = first + np.arange(n)
+    observation = batch.reset(seeds)
+    running = np.ones(n, np.bool_)
     rows = np.zeros(episodes, EPISODE)
-    missing = episodes
-    while missing:
+    rows['seed'] = first + np.arange(episodes)
+    rows['episode'] = first_episode + np.arange(episodes)
+    following = first + n
+    while running.any():
         accelerations = controller.act(batch, observation)
         if watch:
-            watch(batch.scenes['seed'] - first, batch.scenes['step'], observation, accelerations)
+            watch(seeds[running] - first, batch.scenes['step'][running], observation[running], accelerations[running])
         result = batch.step(accelerations, scenario.action_repeat)
         observation = result.observation
-        for i in np.flatnonzero(result.done & (result.seed <= last)):
-            rows[result.seed[i] - first] = (result.seed[i] - first + first_episode, result.seed[i], result.outcome[i],
-                                            result.steps[i], result.reward[i], result.hit[i])
-            missing -= 1
+        ended = np.flatnonzero(running & result.done)
+        if not ended.size:
+            continue
+        for column, values in (('outcome', result.outcome), ('steps', result.steps), ('return', result.reward),
+                               ('hit', result.hit)):
+            rows[column][seeds[ended] - first] = values[ended]
+        running[ended] = False
+        free = ended[:last + 1 - following]
+        if free.size:
+            seeds[free] = following + np.arange(free.size)
+            following += free.size
+            begins = np.zeros(n, np.bool_)
+            begins[free] = running[free] = True
+            observation = batch.reset(seeds, chosen=begins)
     return rows
 
 

@@ -53,7 +53,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument('--episodes', type=int, default=1000, help='default: 1000')
     parser.add_argument('--json', action='store_true', help='print one JSON object')
     parser.add_argument('--rows', type=Path, metavar='FILE', help='also keep one row per episode: .csv or .parquet')
-    parser.add_argument('--backend', default='serial', help=f'{BACKENDS} (default: serial)')
+    parser.add_argument('--backend', default='threads', help=f'{BACKENDS} (default: threads)')
     parser.add_argument('--keep', type=Path, metavar='DIRECTORY',
                         help='keep finished chunks of 1,000 episodes there, and drive none of them again')
     given = parser.parse_args(args)

@@ -3,6 +3,7 @@
 | backend       | where                                                                       |
 |---------------|-----------------------------------------------------------------------------|
 | `serial`      | in this process                                                             |
+| `threads`     | in this process, a thread a core: for what leaves Python most of the time   |
 | `processes`   | one process a core                                                          |
 | `ray`         | Ray tasks on this machine; `ray:ADDRESS` on the cluster there (`ray:auto`)  |
 
@@ -15,7 +16,7 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import TypeVar
 
@@ -24,13 +25,13 @@ from sim_node.settings import SettingsError
 Job = TypeVar('Job')
 Result = TypeVar('Result')
 
-BACKENDS = 'serial, processes, ray or ray:ADDRESS'
+BACKENDS = 'serial, threads, processes, ray or ray:ADDRESS'
 
 
 def check_backend(backend: str) -> None:
     """A SettingsError unless the backend exists and is installed."""
     kind, _, address = backend.partition(':')
-    if kind not in ('serial', 'processes', 'ray') or (address and kind != 'ray'):
+    if kind not in ('serial', 'threads', 'processes', 'ray') or (address and kind != 'ray'):
         raise SettingsError(f'backend {backend!r} is unknown; choose {BACKENDS}')
     if kind == 'ray':
         try:
@@ -49,14 +50,20 @@ def run_jobs(fn: Callable[[Job], Result], jobs: Sequence[Job], backend: str = 'p
     kind, _, address = backend.partition(':')
     if kind == 'serial':
         return ((job, fn(job)) for job in jobs)
-    return _processes(fn, jobs) if kind == 'processes' else _ray(fn, jobs, address)
+    return _ray(fn, jobs, address) if kind == 'ray' else _pool(fn, jobs, processes=kind == 'processes')
 
 
-def _processes(fn: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _pool(fn: Callable[[Job], Result], jobs: Sequence[Job], processes: bool) -> Iterator[tuple[Job, Result]]:
     if not jobs:
         return
-    workers = min(len(jobs), len(os.sched_getaffinity(0)))
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'))
+    workers = min(len(jobs), cores())
+    pool: Executor = (ProcessPoolExecutor(workers, multiprocessing.get_context('spawn')) if processes
+                      else ThreadPoolExecutor(workers))
     ahead = iter(jobs)     # a pool begins what it was given even after a Ctrl-C: one job a worker, no more
     try:
         waiting = {pool.submit(fn, job): job for job in islice(ahead, workers)}

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sim_node.scenario import load_scenario
+from wcpg_ros.dial import alpha_of
 from wcpg_ros.episode_store import Drive
+from wcpg_ros.model_file import ModelFile
 from wcpg_ros.resampling import bootstrap_cvars
-from wcpg_ros.results.context import Context, markdown, percent
-from wcpg_ros.results.intervals import difference
+from wcpg_ros.results.context import Context, markdown
+from wcpg_ros.results.intervals import difference, holm
 
 GREEDY_ALPHAS = (0.02, 0.1, 0.3)
 
@@ -35,14 +37,14 @@ def drives(context: Context) -> Iterator[Drive]:
         for alpha in context.evaluation.alphas:
             for name in ('ours', 'paper', 'printed'):
                 yield from policies(context, name, scenario, alpha)
-        for alpha, name in _loner_names(context):
-            yield from policies(context, name, scenario, alpha)
+        for level, name in _loner_names(context):
+            yield from (drive for pair in _loner_pairs(context, scenario, level, name) for drive in pair)
 
 
 def _loner_names(context: Context) -> list[tuple[float, str]]:
-    """The alphas that have networks of their own, and their runs."""
-    named = ((alpha, f'alone_{alpha}') for alpha in context.evaluation.alphas)
-    return [(alpha, name) for alpha, name in named if name in context.manifest.runs]
+    """The levels that have networks of their own, and their runs."""
+    named = ((level, f'alone_{level}') for level in context.evaluation.alphas)
+    return [(level, name) for level, name in named if name in context.manifest.runs]
 
 
 def lines(context: Context) -> list[str]:
@@ -74,13 +76,12 @@ OUTCOMES = ['collisions %', 'success %', 'time-outs %', 'steps']
 
 
 def _penalties(context: Context, scenarios: Sequence[str]) -> list[str]:
-    body = [[f'{load_scenario(scenario).title}: {label}', *_outcomes(context, policies(context, name, scenario))]
+    body = [[f'{load_scenario(scenario).title}: {label}, {context.runs(name, scenario)[0].decisions:,} decisions',
+             *_outcomes(context, policies(context, name, scenario))]
             for scenario in scenarios for name, label in (('ddpg', 'DDPG, −50'), ('penalty', 'DDPG, −1000'))]
-    longer, shorter = (context.manifest.runs[name].decisions for name in ('ddpg', 'penalty'))
     return ['### A collision that costs 1000', '',
             'The paper\'s first attempt at safety: a penalty of −1000 in place of −50 for a learner of means. It '
-            'reports policies that often do not even attempt the maneuver. Trained for '
-            f'{shorter:,} decisions, with −50 for {longer:,}.', '', *markdown(['', *OUTCOMES], body)]
+            'reports policies that often do not even attempt the maneuver.', '', *markdown(['', *OUTCOMES], body)]
 
 
 def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
@@ -96,28 +97,33 @@ def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
             '(α = 1), against the policy of α itself.', '', *markdown(['', *OUTCOMES], body)]
 
 
+def _loner_pairs(context: Context, scenario: str, level: float, name: str) -> list[tuple[Drive, Drive]]:
+    """Networks conditioned on alpha, at the level that networks of one level alone were trained for, and those."""
+    pairs = zip(context.runs('ours', scenario), context.runs(name, scenario), strict=False)
+    return [(context.drive(scenario, ours.file, alpha_of(ModelFile.load(ours.file).info.dial, level)),
+             context.drive(scenario, alone.file, level)) for ours, alone in pairs]
+
+
 def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
+    compared = [(scenario, level, [[context.rows(drive)['return'] for drive in pair]
+                                   for pair in _loner_pairs(context, scenario, level, name)])
+                for scenario in scenarios for level, name in _loner_names(context)]
+    cvars = [(*bootstrap_cvars(np.stack(pair), [level]), place)
+             for place, (_, level, pairs) in enumerate(compared) for pair in pairs]
+    p_values = holm([difference(value[0, 0] - value[1, 0], drawn[:, 0, 0] - drawn[:, 1, 0])[1]
+                     for value, drawn, _ in cvars])
     body = []
-    for scenario in scenarios:
-        for alpha, name in _loner_names(context):
-            of_all = {run.seed: run.file for run in context.runs('ours', scenario)}
-            values: list[list[float]] = [[], []]
-            wins = losses = 0
-            for run in context.runs(name, scenario):
-                conditioned, alone = (context.rows(context.drive(scenario, file, alpha))['return']
-                                      for file in (of_all[run.seed], run.file))
-                value, drawn = bootstrap_cvars(np.stack([conditioned, alone]), [alpha])
-                for kept, each in zip(values, value[:, 0], strict=True):
-                    kept.append(float(each))
-                _, p = difference(value[0, 0] - value[1, 0], drawn[:, 0, 0] - drawn[:, 1, 0])
-                wins += p < 0.05 and values[0][-1] > values[1][-1]
-                losses += p < 0.05 and values[0][-1] < values[1][-1]
-            body.append([f'{load_scenario(scenario).title}, α = {alpha:g}', _spread(values[0]), _spread(values[1]),
-                         f'{wins} better, {losses} worse'])
+    for place, (scenario, level, _) in enumerate(compared):
+        values = np.array([value[:, 0] for value, _, at in cvars if at == place])     # [pairs, 2]
+        significant = [p < 0.05 for p, (_, _, at) in zip(p_values, cvars, strict=True) if at == place]
+        better = sum(sure and ours > alone for sure, (ours, alone) in zip(significant, values, strict=True))
+        body.append([f'{load_scenario(scenario).title}, level {level:g}', *map(_spread, values.T),
+                     f'{better} better, {sum(significant) - better} worse'])
     return ['### One network for all α, or one for each', '',
-            'The empirical CVaR at α of the episode\'s return: one network conditioned on α, against networks trained '
-            'for that α alone, as the state\'s own CVaR, without a dial calibrated on episodes; seed by seed on the '
-            'same episodes (bootstrap, p < 0.05, uncorrected).', '',
+            'The empirical CVaR, at the trained level, of the episode\'s return: one network conditioned on the level, '
+            'at that level (not at the one that its dial gives to this α), against networks trained for that level '
+            'alone, for as many episodes; pairs of training seeds on the same episodes (bootstrap, p < 0.05 after '
+            'Holm\'s correction over this table).', '',
             *markdown(['', 'conditioned', 'alone', 'conditioned is, in seeds'], body)]
 
 
@@ -128,8 +134,8 @@ def _coefficients(context: Context, scenarios: Sequence[str]) -> list[str]:
             cells = [[context.cell(drive) for drive in policies(context, name, scenario, alpha)]
                      for alpha in context.evaluation.alphas]
             body.append([f'{load_scenario(scenario).title}: {label}',
-                         *(f'{percent(float(np.mean([cell.collisions / cell.n for cell in at])))}, '
-                           f'{np.nanmean([cell.steps.value for cell in at]):.0f}' for at in cells)])
+                         *(f'{_spread([100 * cell.collisions / cell.n for cell in at])}<br>'
+                           f'{_spread([cell.steps.value for cell in at])}' for at in cells)])
     return ['### The printed coefficient and the exact one', '',
-            'φ(α)/Φ(α) as in Eq. 9, against φ(Φ⁻¹(α))/α; both with the paper\'s values. Collisions in %, steps; means '
-            'over seeds.', '', *markdown(['', *(f'α = {alpha:g}' for alpha in context.evaluation.alphas)], body)]
+            'φ(α)/Φ(α) as in Eq. 9, against φ(Φ⁻¹(α))/α; both with the paper\'s values. Collisions in %, steps.', '',
+            *markdown(['', *(f'α = {alpha:g}' for alpha in context.evaluation.alphas)], body)]

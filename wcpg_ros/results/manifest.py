@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from sim_node.settings import SettingsError, check, from_mapping, read_yaml, replaced
-from wcpg_ros.model_file import ModelFile
-from wcpg_ros.settings import Group, Recipe, bounded, load_recipe
+from wcpg_ros.model_file import ModelFile, unpack
+from wcpg_ros.settings import Group, Recipe, bounded, load_recipe, to_mapping
 
 MANIFEST = Path('config/results.yaml')
 TRAIN = 'python -m wcpg_ros.results.training'
@@ -41,7 +42,7 @@ class RunSettings(Group):
     changes: dict[str, Any] = field(default_factory=dict)     # to the recipe …
     scene: dict[str, Any] = field(default_factory=dict)       # … and to the scene that it trains in
     episodes: int = bounded(0, '[0, inf)')                    # its length, in one of the two …
-    decisions: int = bounded(0, '[0, inf)')                   # … or, with neither, the recipe's own
+    decisions: dict[str, int] = field(default_factory=dict)   # … by scenario, or, with neither, the recipe's own
     shipped: str = ''                                         # the file that stands for the seed it says it has
     seeds: tuple[int, ...] = ()                               # fewer of them, if not empty
     begins_as: str = ''                                       # goes on where this shorter run ended, if it is there
@@ -49,7 +50,8 @@ class RunSettings(Group):
     def __post_init__(self) -> None:
         super().__post_init__()
         check(not (self.episodes and self.decisions), 'runs', f'{self.file}: give episodes or decisions, not both')
-        check(self.algorithm == 'wcpg' or self.decisions > 0, 'runs', f'{self.file}: {self.algorithm} takes decisions')
+        check(self.algorithm == 'wcpg' or bool(self.decisions), 'runs',
+              f'{self.file}: {self.algorithm} takes decisions')
         check(not self.begins_as or self.algorithm == 'ppo', 'runs', f'{self.file}: only ppo begins as a shorter run, '
               'as the others\' learning rates fall with the length of the run')
 
@@ -66,16 +68,30 @@ class Run:
     @property
     def file(self) -> Path:
         """Of its model; that of the shipped one is not repeated."""
-        if self.settings.shipped:
-            shipped = Path(self._filled(self.settings.shipped))
-            if shipped.is_file() and ModelFile.load(shipped).info.seed == self.seed:
-                return shipped
+        shipped = self.shipped_file
+        if shipped and shipped.is_file() and ModelFile.load(shipped).info.seed == self.seed:
+            return shipped
+        return self.seed_file
+
+    @property
+    def seed_file(self) -> Path:
+        """Of its model, unless it is the shipped one."""
         return Path(self._filled(self.settings.file))
+
+    @property
+    def shipped_file(self) -> Path | None:
+        """Of the model that is shipped of all its seeds, if one is."""
+        return Path(self._filled(self.settings.shipped)) if self.settings.shipped else None
 
     @property
     def log(self) -> Path:
         """Its learning curve, beside the model."""
         return self.file.with_suffix('.csv')
+
+    @property
+    def decisions(self) -> int:
+        """Its length, or 0 if that is counted in episodes."""
+        return self.settings.decisions.get(self.scenario, 0)
 
     def recipe(self) -> Recipe:
         """What it is trained by."""
@@ -83,6 +99,10 @@ class Run:
         recipe = replaced(load_recipe(config), self.settings.changes, str(config))
         scene = {'world.changes': {**recipe.world.changes, **self.settings.scene}}
         return replaced(recipe, scene, str(config))
+
+    def fits(self) -> bool:
+        """Whether its file was trained by this recipe."""
+        return unpack(self.file)[0]['recipe'] == json.loads(json.dumps(to_mapping(self.recipe())))
 
     def _filled(self, text: str) -> str:
         return text.format(scenario=self.scenario, seed=self.seed)
@@ -96,17 +116,21 @@ class Manifest:
     seeds: tuple[int, ...]
     evaluation: EvaluationSettings
     runs: dict[str, RunSettings]
+    one_each: bool = False     # one run of each kind: the shipped one, or else the first
 
     def __post_init__(self) -> None:
         for name, run in self.runs.items():
             check(not run.begins_as or run.begins_as in self.runs, f'runs.{name}.begins_as',
                   f'{run.begins_as!r} is not a run')
+            for scenario in self.scenarios if run.decisions else ():
+                check(run.decisions.get(scenario, 0) > 0, f'runs.{name}.decisions', f'give a number for {scenario}')
 
     def runs_of(self, name: str, scenario: str) -> list[Run]:
         """The runs of one kind, a seed each."""
         settings = self.runs[name]
-        return [Run(name, scenario, seed, settings) for seed in self.seeds
+        runs = [Run(name, scenario, seed, settings) for seed in self.seeds
                 if not settings.seeds or seed in settings.seeds]
+        return sorted(runs, key=lambda run: run.file != run.shipped_file)[:1] if self.one_each else runs
 
     def all_runs(self) -> list[Run]:
         """Every run there should be."""
@@ -117,7 +141,7 @@ class Manifest:
         few = dataclasses.replace(self.evaluation, episodes=200, matrix_episodes=1000, curve_episodes=400,
                                   curve_alphas=self.evaluation.alphas, gaps=self.evaluation.gaps[::2],
                                   margins=self.evaluation.margins[::3])
-        return dataclasses.replace(self, seeds=self.seeds[:1], evaluation=few)
+        return dataclasses.replace(self, one_each=True, evaluation=few)
 
 
 def load_manifest(path: Path = MANIFEST) -> Manifest:
@@ -129,9 +153,17 @@ def load_manifest(path: Path = MANIFEST) -> Manifest:
 
 
 def check_files(runs: Iterable[Run]) -> None:
-    """An error that names the files that are not there, and how to make them."""
-    missing = [run for run in runs if not run.file.is_file()]
+    """An error that names the files that are not there, or not by the recipe as it is, and how to make them."""
+    runs = list(runs)
+    missing = [run for run in runs if not run.file.is_file() or not run.log.is_file()]
     if missing:
         names = ' '.join(dict.fromkeys(run.name for run in missing))
-        raise SettingsError(f'{missing[0].file}{f" and {len(missing) - 1} more" if len(missing) > 1 else ""}: '
-                            f'not trained yet; train with `{TRAIN} --only {names}`')
+        raise SettingsError(f'{_and_more(missing)}: not trained yet; train with `{TRAIN} --only {names}`')
+    stale = [run for run in runs if not run.fits()]
+    if stale:
+        raise SettingsError(f'{_and_more(stale)}: trained by another recipe than that of the manifest; move it away '
+                            f'and train with `{TRAIN}`')
+
+
+def _and_more(runs: list[Run]) -> str:
+    return f'{runs[0].file}{f" and {len(runs) - 1} more" if len(runs) > 1 else ""}'

@@ -76,15 +76,19 @@ def lines(context: Context) -> list[str]:
 
 
 def steps_at(rate: float, family: list[Cell]) -> float | None:
-    """The steps a rule needs for a collision rate, between its neighbouring members; None beyond its ends."""
-    points = sorted((cell.collision_rate.value, cell.steps.value) for cell in family if cell.successes)
-    quickest: dict[float, float] = {}
-    for at, steps in points:     # of members that collide equally often, the quickest
-        quickest.setdefault(at, steps)
-    rates, steps_needed = list(quickest), list(quickest.values())
-    if not rates or not rates[0] <= rate <= rates[-1]:
+    """The steps a rule needs for a collision rate, between its neighbouring members; None where none is so safe.
+
+    Members that collide more often than another and are no quicker do not count; where all of them collide less often
+    than asked, the quickest is as good.
+    """
+    front: list[tuple[float, float]] = []
+    for point in sorted((cell.collision_rate.value, cell.steps.value) for cell in family if cell.successes):
+        if not front or point[1] < front[-1][1]:
+            front.append(point)
+    if not front or rate < front[0][0]:
         return None
-    return float(np.interp(rate, rates, steps_needed))
+    rates, steps = zip(*front, strict=True)
+    return float(np.interp(rate, rates, steps))
 
 
 def slower_than_rules(context: Context, scenario: str, row: str) -> dict[str, dict[float, float | None]]:
@@ -94,8 +98,8 @@ def slower_than_rules(context: Context, scenario: str, row: str) -> dict[str, di
     for rule in RULES:
         family = [context.cell(drive) for drive in members[rule].values()]
         found[rule] = {}
-        for alpha in context.evaluation.alphas:
-            mine = context.cell(members['wcpg'][alpha])
+        for alpha, drive in members['wcpg'].items():
+            mine = context.cell(drive)
             steps = steps_at(mine.collision_rate.value, family)
             found[rule][alpha] = None if steps is None else mine.steps.value / steps - 1.0
     return found
@@ -107,11 +111,11 @@ def _against_rules(context: Context, scenario: str) -> list[str]:
     for row in table_rows(scenario):
         slower = slower_than_rules(context, scenario, row)
         body.append([row, *(', '.join('–' if (value := slower[rule][alpha]) is None else f'{100 * value:+.0f}'
-                                      for rule in RULES) for alpha in context.evaluation.alphas)])
+                                      for rule in RULES) for alpha in slower[RULES[0]])])
     return ['Steps of the shipped model against those of the gap rule and of the predictive rule where they collide as '
-            'often (between neighbouring points of their curves), in %: below zero the model is quicker; – where the '
-            'rule has no such rate.', '',
-            *markdown(['row', *(f'α = {alpha:g}' for alpha in context.evaluation.alphas)], body)]
+            'often (between neighbouring points of their curves; where the model collides more often than all of them, '
+            'against the quickest), in %: below zero the model is quicker; – where no member of the rule is as safe.',
+            '', *markdown(['row', *(f'α = {alpha:g}' for alpha in slower[RULES[0]])], body)]
 
 
 def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) -> None:

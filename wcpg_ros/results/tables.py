@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -108,8 +109,7 @@ def _comparisons(context: Context, scenario: str) -> list[str]:
     places, p_values, better = [], [], []
     for row in table_rows(scenario):
         for column in others:
-            for seed, drive in cautious.drives.items():
-                rival = column.drives.get(seed) or column.drives[None]
+            for drive, rival in zip(cautious.drives.values(), itertools.cycle(column.drives.values()), strict=False):
                 first, second = (context.rows(with_row(each, row))['outcome'] == COLLISION for each in (drive, rival))
                 places.append((row, column.label))
                 p_values.append(mcnemar_exact(first, second))

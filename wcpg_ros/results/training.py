@@ -1,5 +1,7 @@
 """Train the runs of config/results.yaml whose files are missing, on all cores; stopped, it goes on where it was.
 
+Of a run that is shipped, once all its seeds are there, the median one on the validation seeds is.
+
     python -m wcpg_ros.results.training --list
     python -m wcpg_ros.results.training --only ddpg ppo
 """
@@ -24,6 +26,7 @@ from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend, run_jobs
 from wcpg_ros.places import make_writable
 from wcpg_ros.results.manifest import MANIFEST, Manifest, Run, load_manifest
+from wcpg_ros.results.shipping import ship
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import to_mapping
 from wcpg_ros.train import make_trainer
@@ -60,9 +63,9 @@ def config_of(run: Run) -> RunConfig | BaselineConfig:
     """What its trainer is told."""
     settings, recipe = run.settings, run.recipe()
     if settings.algorithm == 'wcpg':
-        episodes = 0 if settings.decisions else settings.episodes or recipe.world.episodes
-        return RunConfig(run.scenario, run.seed, episodes, recipe, decisions=settings.decisions)
-    return BaselineConfig(settings.algorithm, run.scenario, run.seed, settings.decisions, recipe)
+        episodes = 0 if run.decisions else settings.episodes or recipe.world.episodes
+        return RunConfig(run.scenario, run.seed, episodes, recipe, decisions=run.decisions)
+    return BaselineConfig(settings.algorithm, run.scenario, run.seed, run.decisions, recipe)
 
 
 def _begin(job: Training, config: RunConfig | BaselineConfig) -> None:
@@ -90,6 +93,16 @@ def train_run(job: Training) -> bool:
     shutil.copy(files.log, job.run.log)
     shutil.copy(files.best, job.run.file)
     return True
+
+
+def _ship(manifest: Manifest) -> None:
+    for name, settings in manifest.runs.items():
+        for scenario in manifest.scenarios:
+            runs = manifest.runs_of(name, scenario)
+            if settings.shipped and all(run.file.is_file() and run.log.is_file() for run in runs):
+                before = [run for run in runs if run.file == run.shipped_file]
+                if (chosen := ship(runs)) not in before:
+                    print(f'{chosen.file}: now of seed {chosen.seed}, the median of {len(runs)} on validation')
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -125,6 +138,7 @@ def main(args: Sequence[str] | None = None) -> int:
             tqdm.write(f'{job.run.file}: {"done" if ended else "stopped; the same command goes on"}')
             if not ended:     # by a Ctrl-C, which is meant for all of them
                 break
+        _ship(manifest)
     except (SettingsError, RunError, OSError) as error:
         print(f'training: {error}', file=sys.stderr)
         return 2
