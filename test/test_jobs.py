@@ -72,8 +72,10 @@ def test_what_was_driven_is_read_and_only_what_changed_is_driven(model: Path, tm
     more = [*wanted, Drive('merge', str(model), 0.2, episodes=20, seed=1),
             Drive('merge', str(model), 0.1, 'train', 1, episodes=21), Drive('merge', 'gap:3', episodes=20)]
     assert EpisodeStore(tmp_path / 'store').fill(more, 'serial', progress=False) == 3
-    random_model(4, scenario='merge').save(model)     # another model under the same name
+    random_model(4, scenario='merge').save(model)     # another model under the same name, however it is spelled
     assert EpisodeStore(tmp_path / 'store').fill(more, 'serial', progress=False) == 10     # all but the rule's
+    spelled = replace(more[0], controller=f'{model.parent}/./{model.name}')
+    assert EpisodeStore(tmp_path / 'store').fill([spelled], 'serial', progress=False) == 0
 
 
 def test_a_store_keeps_rows_as_they_were_with_what_they_are(model: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from test_baselines import random_baseline
 
 from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
+from wcpg_ros.baselines.baseline_file import Baseline
 from wcpg_ros.episodes import EPISODE
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.model_file import ModelFile
@@ -19,10 +20,12 @@ from wcpg_ros.results import cvar_matrix, learning_curves, page, training
 from wcpg_ros.results.context import Cell, paper_tables, table_rows
 from wcpg_ros.results.critic_check import errors
 from wcpg_ros.results.cvar_matrix import judge
+from wcpg_ros.results.dial import right_direction
 from wcpg_ros.results.intervals import Interval
-from wcpg_ros.results.manifest import MANIFEST, Manifest, check_files, load_manifest
-from wcpg_ros.results.pareto import steps_at
+from wcpg_ros.results.manifest import MANIFEST, Manifest, Run, check_files, load_manifest
+from wcpg_ros.results.pareto import not_slower, steps_at
 from wcpg_ros.results.uncertainty import choose, moments
+from wcpg_ros.settings import to_mapping
 
 ALPHAS = (0.02, 0.1, 0.3, 0.6, 1.0)
 
@@ -123,8 +126,24 @@ def test_a_rule_is_met_where_it_collides_as_often() -> None:
     assert steps_at(0.06, family) == pytest.approx(80.0)
     assert steps_at(0.01, family) == pytest.approx(130.0)
     assert steps_at(0.0, family) == pytest.approx(160.0)     # the quickest of those that never do
-    assert steps_at(0.2, family) is None
+    assert steps_at(0.2, family) == pytest.approx(60.0)     # the quickest is not as bad, and as quick
     assert steps_at(0.0, family[:2]) is None
+    assert steps_at(0.15, [*family, cell(0.12, 90.0)]) == pytest.approx(60.0)     # who is worse in both does not count
+
+
+def test_a_row_counts_where_the_rule_can_be_compared_and_is_nowhere_quicker() -> None:
+    assert not_slower('gap', {0.02: None, 0.1: -0.2, 1.0: 0.0})
+    assert not not_slower('gap', {0.02: 0.01, 1.0: -0.3})
+    assert not_slower('predict', {0.02: 0.05, 0.3: 0.0})
+    assert not not_slower('predict', {0.02: 0.0, 0.3: 0.01})
+    assert not not_slower('gap', {0.02: None, 1.0: None})
+
+
+def test_actions_that_do_not_differ_have_no_direction() -> None:
+    alike = np.zeros((5, 10))
+    assert right_direction(alike) == (0.0, 0.0)
+    alike[-1, :6], alike[-1, 6:8] = 1.0, -1.0
+    assert right_direction(alike) == (0.6, 0.2)
 
 
 def test_the_papers_tables_are_whole() -> None:
@@ -248,12 +267,18 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / 'm.yaml').write_text(yaml.safe_dump(content))
     manifest = load_manifest(folder / 'm.yaml')
     for k, run in enumerate(manifest.all_runs()):
-        if run.settings.algorithm == 'wcpg':
-            seeded_model(k, run.seed).save(run.file)
-        else:
-            random_baseline(seed=k).save(run.file)
-    seeded_model(99, 1).save(folder / 'shipped_merge.safetensors')
+        made = seeded_model(k, run.seed) if run.settings.algorithm == 'wcpg' else random_baseline(seed=k)
+        by_recipe(made, run).save(run.file)
+        run.log.write_text('decisions,episodes,seconds,mean_return@1,collision@1,mean_return,collisions,n\n'
+                           '100,9,60,20,0.1,20,1,10\n')
+    (folder / 'ours_merge_1.safetensors').rename(folder / 'shipped_merge.safetensors')
+    (folder / 'ours_merge_1.csv').rename(folder / 'shipped_merge.csv')
     return folder
+
+
+def by_recipe(model: ModelFile | Baseline, run: Run) -> ModelFile | Baseline:
+    """A model that says it was trained by the run's recipe."""
+    return type(model)(dataclasses.replace(model.info, recipe=to_mapping(run.recipe())), model.tensors)
 
 
 def make_page(folder: Path, *options: str) -> int:
@@ -311,6 +336,25 @@ def test_the_median_seed_is_shipped_and_none_is_lost(tmp_path: Path, capsys: pyt
             assert ModelFile.load(tmp_path / f'{place}.safetensors').info.seed == seed
             assert (tmp_path / f'{place}.csv').read_text().endswith(f'{scores[seed]}\n')
         assert len(list(tmp_path.rglob('*.safetensors'))) == 3
+
+
+def test_the_small_version_is_of_the_shipped_seed(small: Path, capsys: pytest.CaptureFixture) -> None:
+    few = load_manifest(small / 'm.yaml').quick()
+    assert [run.seed for run in few.runs_of('ours', 'merge')] == [1]
+    assert [run.seed for run in few.runs_of('ddpg', 'merge')] == [0]
+    assert make_page(small, '--quick', '--out', str(small / 'quick' / 'results.md')) == 0, capsys.readouterr().err
+    assert 'This is the small version' in (small / 'quick' / 'results.md').read_text()
+
+
+def test_a_model_of_another_recipe_is_noticed(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run = load_manifest(small / 'm.yaml').runs_of('d4pg', 'merge')[1]
+    kept = run.file.read_bytes()
+    seeded_model(5, 1).save(run.file)
+    try:
+        assert make_page(small, '--keep', str(tmp_path / 'store')) == 2
+    finally:
+        run.file.write_bytes(kept)
+    assert f'{run.file}: trained by another recipe than that of the manifest' in capsys.readouterr().err
 
 
 def test_what_is_missing_is_said_before_anything_is_driven(small: Path, tmp_path: Path,

@@ -19,7 +19,6 @@ LEAST_SAVED = {'left_turn': 0.25, 'merge': 0.20}
 MOST_SAFE_TRAIN, MOST_SAFE_ELSEWHERE = 0.001, 0.003     # collisions at α = 0.02: 3 and 9 in 3,000
 LEAST_SUCCESS, LEAST_FAST_SUCCESS = 0.97, 0.90
 BEHIND_DDPG = 0.5         # of the mean return
-BEHIND_PREDICT = 0.05     # of the steps, at the safe end
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,10 @@ def lines(context: Context) -> list[str]:
 def bars(context: Context, scenario: str) -> Iterator[Bar]:
     """Every bar of a scenario."""
     matrices = dial.matrices(context, scenario)
-    shipped = next(run.seed for run in context.runs('ours', scenario) if str(run.file) == context.shipped(scenario))
+    shipped = context.shipped_run(scenario).seed
     yield _risk_remains(context, scenario)
     yield from _true_dial(matrices, shipped)
+    yield _same_states(context, scenario)
     yield from _safe_end(context, scenario, matrices, shipped)
     yield from _fast_end(context, scenario, matrices[shipped])
     yield from _better_than_rules(context, scenario)
@@ -87,6 +87,15 @@ def _true_dial(matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:
               'but one', f'{apart} of {len(neighbours)} places',
               apart >= len(neighbours) - 1
               and all(pair.quicker.high >= 0.0 and pair.collisions_rise for pair in neighbours))
+
+
+def _same_states(context: Context, scenario: str) -> Bar:
+    actions = dial.actions_near_conflict(context, scenario)
+    rises, falls = dial.right_direction(actions)
+    rising = bool(np.all(np.diff(actions.mean(axis=1, dtype=float)) >= -dial.APART))
+    return Bar('in the same state near the conflict, acceleration rises with α, five times as often as it falls',
+               f'in {percent(rises, 0)}% of the states, falls in {percent(falls, 0)}%',
+               rising and rises > 0.0 and rises >= 5.0 * falls)
 
 
 def _safe_end(context: Context, scenario: str, matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:
@@ -124,27 +133,14 @@ def _fast_end(context: Context, scenario: str, matrix: Matrix) -> Iterator[Bar]:
 
 def _better_than_rules(context: Context, scenario: str) -> Iterator[Bar]:
     """Where a rule collides as often as the model, the model must not be slower."""
-    good: dict[str, list[str]] = {rule: [] for rule in pareto.RULES}
-    for row in table_rows(scenario):
-        for rule, slower in pareto.slower_than_rules(context, scenario, row).items():
-            if not_slower(rule, slower):
-                good[rule].append(row)
-    for rule, rows in good.items():
+    for rule, rows in pareto.rows_not_slower(context, context.shipped_run(scenario)).items():
         yield Bar(f'not slower than `{rule}` at the same collisions, on `train` and four other rows'
-                  + (f' (α < 0.3: {percent(BEHIND_PREDICT, 0)}%)' if rule == 'predict' else ''),
+                  + (f' (α < 0.3: {percent(pareto.BEHIND_PREDICT, 0)}%)' if rule == 'predict' else ''),
                   ', '.join(rows) or 'nowhere', 'train' in rows and len(rows) >= 5)
 
 
-def not_slower(rule: str, slower: dict[float, float | None]) -> bool:
-    """On one row, at every alpha where they can be compared, of which there must be one."""
-    compared = {alpha: value for alpha, value in slower.items() if value is not None}
-    return bool(compared) and all(value <= (BEHIND_PREDICT if rule == 'predict' and alpha < 0.3 else 0.0)
-                                  for alpha, value in compared.items())
-
-
 def _believable(context: Context, scenario: str) -> Bar:
-    found = {alpha: critic_check.errors(context.rows(critic_check.watched(context, scenario, alpha)), alpha)
-             for alpha in context.evaluation.alphas}
+    found = critic_check.found_errors(context, context.shipped_run(scenario))
     worst = max(max(error.error for error in pair) for pair in found.values())
     good = [f'{alpha:g}' for alpha, pair in found.items() if all(error.believable for error in pair)]
     return Bar('the critic\'s mean and CVaR are right within 10% of the spread, and better than a constant, at every α',

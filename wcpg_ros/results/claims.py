@@ -1,6 +1,7 @@
 """What the paper claims, and whether it came out here: each claim is a measurement with a threshold fixed beforehand.
 
-`why` is our best explanation, printed where a claim did not come out.
+The claims about alpha are held against the shipped models and against those of the paper's own values. `why` is our
+best explanation, printed where a claim did not come out.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import numpy as np
 
 from sim_node.scenario import load_scenario
 from wcpg_ros.results import ablations
-from wcpg_ros.results.context import Context, paper_tables, percent, table_rows, with_row
+from wcpg_ros.results.context import Cell, Context, paper_tables, percent, table_rows, with_row
+from wcpg_ros.results.intervals import clopper_pearson
 from wcpg_ros.results.tables import Column, columns
+
+MODELS = {'ours': 'shipped models', 'paper': "the paper's values"}
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,22 @@ def lines(context: Context) -> list[str]:
 def all_claims(context: Context) -> Iterator[Claim]:
     """Scenario by scenario."""
     for scenario in context.manifest.scenarios:
-        shown = {column.label: column for column in columns(context, scenario, 'ours')}
-        yield from _about_alpha(context, scenario, shown)
+        for block, name in MODELS.items():
+            shown = {column.label: column for column in columns(context, scenario, block)}
+            yield from _about_alpha(context, scenario, shown, f'{load_scenario(scenario).title}, {name}')
         yield from _about_baselines(context, scenario, shown)
         yield from _about_parts(context, scenario)
 
 
 def _rates(context: Context, column: Column, scenario: str, outcome: str = 'collisions') -> dict[str, float]:
     """Mean over training seeds, by row."""
-    return {row: float(np.mean([getattr(cell, outcome) / cell.n for cell in
-                                (context.cell(with_row(drive, row)) for drive in column.drives.values())]))
+    return {row: float(np.mean([getattr(cell, outcome) / cell.n for cell in _cells(context, column, row)]))
             for row in table_rows(scenario)}
+
+
+def _cells(context: Context, column: Column, row: str) -> list[Cell]:
+    """Of every training seed."""
+    return [context.cell(with_row(drive, row)) for drive in column.drives.values()]
 
 
 def _paper(scenario: str, column: Column, part: int) -> tuple[int, int]:
@@ -59,15 +68,16 @@ def _paper(scenario: str, column: Column, part: int) -> tuple[int, int]:
     return min(values), max(values)
 
 
-def _about_alpha(context: Context, scenario: str, shown: dict[str, Column]) -> Iterator[Claim]:
-    title = load_scenario(scenario).title
+def _about_alpha(context: Context, scenario: str, shown: dict[str, Column], title: str) -> Iterator[Claim]:
     policies = [column for label, column in shown.items() if label.startswith('α')]
     cautious, neutral = policies[0], policies[-1]
-    careful = {row: max(_rates(context, column, scenario)[row] for column in policies
-                        if float(column.label.removeprefix('α = ')) <= 0.3) for row in table_rows(scenario)}
-    worst = max(careful, key=lambda row: careful[row])
-    yield Claim(f'{title}: α ≤ 0.3 collides in at most 1% of the episodes on every row.',
-                f'at most {percent(careful[worst])}%, on `{worst}`.', careful[worst] <= 0.01,
+    careful = [(cell, column, row) for column in policies if float(column.label.removeprefix('α = ')) <= 0.3
+               for row in table_rows(scenario) for cell in _cells(context, column, row)]
+    cell, column, row = max(careful, key=lambda each: each[0].collisions / each[0].n)
+    most = clopper_pearson(cell.collisions, cell.n)
+    yield Claim(f'{title}: α ≤ 0.3 collides in at most 1% of the episodes, on every row and with every training seed.',
+                f'at most {percent(most.value)}% (95% Clopper–Pearson: up to {percent(most.high)}%), at {column.label} '
+                f'on `{row}`.', most.value <= 0.01,
                 'CVaR at 0.3 does not forbid collisions: going pays while their chance is below about a fifth of α. A '
                 'policy that has learnt to read the traffic uses that room; near zero belongs to the bottom of the '
                 'dial.')
@@ -76,10 +86,10 @@ def _about_alpha(context: Context, scenario: str, shown: dict[str, Column]) -> I
                 f'{percent(min(high.values()))}–{percent(max(high.values()))}% at α = 1, '
                 f'{percent(min(low.values()))}–{percent(max(low.values()))}% at {cautious.label}.',
                 all(high[row] > low[row] for row in low), 'The dial is too narrow there.')
-    least, most = _paper(scenario, neutral, 0)
-    yield Claim(f'{title}: α = 1 collides in {least}–{most}% of the episodes.',
+    least, most_neutral = _paper(scenario, neutral, 0)
+    yield Claim(f'{title}: α = 1 collides in {least}–{most_neutral}% of the episodes (within a factor of two).',
                 f'{percent(min(high.values()))}–{percent(max(high.values()))}%.',
-                min(high.values()) >= least / 200 and max(high.values()) <= most / 50,
+                min(high.values()) >= least / 200 and max(high.values()) <= most_neutral / 50,
                 'How much a risk-neutral driver gambles is a property of the scene, and the paper\'s scenes are not '
                 'published. In ours a collision costs about three successes, so that a driver who maximises the mean '
                 'stops gambling at a few percent.')
@@ -93,9 +103,11 @@ def _about_alpha(context: Context, scenario: str, shown: dict[str, Column]) -> I
                     'Ego may stop and wait here, where the paper\'s seems to keep rolling at 5 m/s or more until time '
                     'is over (preset `paper_floor`): who can wait can also finish.')
     else:
-        yield Claim(f'{title}: α = 0.02 completes the maneuver in at least {few}% of the episodes on every row.',
+        late = _rates(context, cautious, scenario, 'timeouts')
+        yield Claim(f'{title}: α = 0.02 completes the maneuver in {few}% of the episodes on every row (within 3).',
                     f'{percent(min(success.values()))}–{percent(max(success.values()))}%.',
-                    min(success.values()) >= 0.97, 'It waits until time is over.')
+                    min(success.values()) >= few / 100 - 0.03,
+                    'It waits until time is over.' if sum(late.values()) > sum(low.values()) else 'It collides.')
 
 
 def _about_baselines(context: Context, scenario: str, shown: dict[str, Column]) -> Iterator[Claim]:
@@ -104,6 +116,11 @@ def _about_baselines(context: Context, scenario: str, shown: dict[str, Column]) 
         column = shown['PPO, long' if label == 'PPO' else label]
         paper = _paper(scenario, shown[label], 0)
         rates = _rates(context, column, scenario)
+        known = paper_tables()[scenario]['train'][shown[label].paper][0]
+        yield Claim(f'{title}: {label} collides in {known}% of the episodes of the `train` row (within 2 points).',
+                    f'{percent(rates["train"])}%.', abs(rates['train'] - known / 100) <= 0.02,
+                    'Our scenes hold a gamble that no skill removes, so that a learner of the mean return goes on '
+                    'taking it; how large it is differs from the paper\'s scenes, which are not published.')
         worst = max(rates, key=lambda row: rates[row])
         yield Claim(f'{title}: {label} gets worse off the `train` row (up to {paper[1]}% collisions).',
                     f'{percent(rates["train"])}% on `train`, {percent(rates[worst])}% on `{worst}`.',

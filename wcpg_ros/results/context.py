@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 import yaml
 
+from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.episode_store import Drive, EpisodeStore
 from wcpg_ros.results.intervals import Interval, bootstrap_mean, wilson
-from wcpg_ros.results.manifest import EvaluationSettings, Manifest, Run
+from wcpg_ros.results.manifest import TRAIN, EvaluationSettings, Manifest, Run
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,18 @@ class Context:
         """The runs of a name, a seed each."""
         return self.manifest.runs_of(name, scenario)
 
+    def shipped_run(self, scenario: str) -> Run:
+        """The run whose model the package ships."""
+        runs = self.runs('ours', scenario)
+        shipped = [run for run in runs if run.file == run.shipped_file]
+        if not shipped:
+            raise SettingsError(f'{runs[0].shipped_file}: not there, or of a seed that the manifest does not have; '
+                                f'`{TRAIN} --only ours` chooses one')
+        return shipped[0]
+
     def shipped(self, scenario: str) -> str:
         """The model file that the package ships."""
-        return self.manifest.runs['ours'].shipped.format(scenario=scenario)
+        return str(self.shipped_run(scenario).file)
 
     def drive(self, scenario: str, controller: str | Path, alpha: float | None = None, row: str = 'train',
               episodes: int | None = None, watch: bool = False) -> Drive:

@@ -12,6 +12,7 @@ from sim_node.scenario import load_scenario
 from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
 from wcpg_ros.results.context import Context, markdown
+from wcpg_ros.results.manifest import Run
 from wcpg_ros.risk import empirical_cvar
 
 PICTURE = 'calibration.png'
@@ -57,17 +58,21 @@ def _error(order: NDArray, predicted: NDArray, realised: NDArray, alpha: float, 
                  float(np.mean([abs(constant - b) for b in came])) / spread)
 
 
-def watched(context: Context, scenario: str, alpha: float) -> Drive:
-    """The shipped model, with its critic watched."""
-    return context.drive(scenario, context.shipped(scenario), alpha, episodes=context.evaluation.matrix_episodes,
-                         watch=True)
+def watched(context: Context, run: Run, alpha: float) -> Drive:
+    """A model with its critic watched."""
+    return context.drive(run.scenario, run.file, alpha, episodes=context.evaluation.matrix_episodes, watch=True)
+
+
+def found_errors(context: Context, run: Run) -> dict[float, tuple[Error, Error]]:
+    """By alpha, of the mean and of CVaR."""
+    return {alpha: errors(context.rows(watched(context, run, alpha)), alpha) for alpha in context.evaluation.alphas}
 
 
 def drives(context: Context) -> Iterator[Drive]:
-    """The shipped models, watched."""
+    """Every seed's model, watched."""
     for scenario in context.manifest.scenarios:
-        for alpha in context.evaluation.alphas:
-            yield watched(context, scenario, alpha)
+        for run in context.runs('ours', scenario):
+            yield from (watched(context, run, alpha) for alpha in context.evaluation.alphas)
 
 
 def lines(context: Context) -> list[str]:
@@ -76,11 +81,16 @@ def lines(context: Context) -> list[str]:
     made, axes = charts.figure(4.4 * len(scenarios), 4.2, 1, len(scenarios), sharey=True)
     colours = (charts.BLUE, charts.SKY, charts.GREEN, charts.ORANGE, charts.RED)
     styles = ('-', '--', '-.', ':', (0, (5, 1, 1, 1)))
-    body = []
+    body, others = [], []
     for axis, scenario in zip(axes.flat, scenarios, strict=True):
         axis.plot([0, 1], [0, 1], color=charts.GREY, linewidth=1)
+        shipped = context.shipped_run(scenario)
+        for run in context.runs('ours', scenario):
+            others.append([f'{load_scenario(scenario).title}, seed {run.seed}', *(
+                ', '.join(f'{100 * error.error:.1f}' + ('' if error.believable else ' (no)') for error in pair)
+                for pair in found_errors(context, run).values())])
         for alpha, colour, style in zip(context.evaluation.alphas, colours, styles, strict=False):
-            rows = context.rows(watched(context, scenario, alpha))
+            rows = context.rows(watched(context, shipped, alpha))
             levels = np.linspace(0.0, 1.0, 201)
             axis.plot(levels, np.searchsorted(np.sort(rows['probability']), levels, side='right') / len(rows),
                       color=colour, linestyle=style, linewidth=1.8, label=f'α = {alpha:g}')
@@ -102,4 +112,6 @@ def lines(context: Context) -> list[str]:
             'in a bin, in % of the 5–95% spread of the returns. For CVaR, what was said is one return per episode, '
             'drawn from the distribution predicted for it. A constant predictor says the same for all. '
             'Believable: at most 10%, and below the constant.', '',
-            *markdown(['', 'of', 'predicted', 'realised', 'error %', 'constant %', 'believable'], body)]
+            *markdown(['', 'of', 'predicted', 'realised', 'error %', 'constant %', 'believable'], body),
+            'Every training seed: error of the mean and of CVaR in %; (no) where it is not believable.', '',
+            *markdown(['', *(f'α = {alpha:g}' for alpha in context.evaluation.alphas)], others)]

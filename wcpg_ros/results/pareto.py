@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,22 @@ import numpy as np
 from sim_node.scenario import STEP_SECONDS, load_scenario
 from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
-from wcpg_ros.results.context import Cell, Context, markdown, table_rows
+from wcpg_ros.results.context import Cell, Context, markdown, percent, table_rows
+from wcpg_ros.results.manifest import Run
 from wcpg_ros.results.tables import BASELINES
 
 RULES = ('gap', 'predict')
+BEHIND_PREDICT = 0.05     # of the steps: how much slower than the predictive rule the safe end may be
 
 
-def families(context: Context, scenario: str, row: str) -> dict[str, dict[float, Drive]]:
-    """The curves: the shipped model over alpha, the rules over their seconds."""
+def families(context: Context, run: Run, row: str) -> dict[str, dict[float, Drive]]:
+    """The curves: a model over alpha, the rules over their seconds."""
     settings = context.evaluation
 
-    def drive(controller: str, alpha: float | None = None) -> Drive:
-        return context.drive(scenario, controller, alpha, row, settings.curve_episodes)
+    def drive(controller: str | Path, alpha: float | None = None) -> Drive:
+        return context.drive(run.scenario, controller, alpha, row, settings.curve_episodes)
     alphas = sorted({*settings.curve_alphas, *settings.alphas})
-    return {'wcpg': {alpha: drive(context.shipped(scenario), alpha) for alpha in alphas},
+    return {'wcpg': {alpha: drive(run.file, alpha) for alpha in alphas},
             'gap': {gap: drive(f'gap:{gap:g}') for gap in settings.gaps},
             'predict': {margin: drive(f'predict:{margin:g}') for margin in settings.margins}}
 
@@ -37,8 +40,8 @@ def drives(context: Context) -> Iterator[Drive]:
     """Every curve and every point, on every row."""
     for scenario in context.manifest.scenarios:
         for row in table_rows(scenario):
-            for family in families(context, scenario, row).values():
-                yield from family.values()
+            for run in context.runs('ours', scenario):
+                yield from (drive for family in families(context, run, row).values() for drive in family.values())
             for points in _baselines(context, scenario, row).values():
                 yield from points
 
@@ -91,9 +94,9 @@ def steps_at(rate: float, family: list[Cell]) -> float | None:
     return float(np.interp(rate, rates, steps))
 
 
-def slower_than_rules(context: Context, scenario: str, row: str) -> dict[str, dict[float, float | None]]:
-    """By rule and alpha, the share of steps by which the shipped model is slower where both collide as often."""
-    members = families(context, scenario, row)
+def slower_than_rules(context: Context, run: Run, row: str) -> dict[str, dict[float, float | None]]:
+    """By rule and alpha, the share of steps by which a model is slower where both collide as often."""
+    members = families(context, run, row)
     found: dict[str, dict[float, float | None]] = {}
     for rule in RULES:
         family = [context.cell(drive) for drive in members[rule].values()]
@@ -105,24 +108,42 @@ def slower_than_rules(context: Context, scenario: str, row: str) -> dict[str, di
     return found
 
 
+def not_slower(rule: str, slower: dict[float, float | None]) -> bool:
+    """On one row, at every alpha where they can be compared, of which there must be one."""
+    compared = {alpha: value for alpha, value in slower.items() if value is not None}
+    return bool(compared) and all(value <= (BEHIND_PREDICT if rule == 'predict' and alpha < 0.3 else 0.0)
+                                  for alpha, value in compared.items())
+
+
+def rows_not_slower(context: Context, run: Run) -> dict[str, list[str]]:
+    """By rule, the rows on which a model is nowhere slower."""
+    slower = {row: slower_than_rules(context, run, row) for row in table_rows(run.scenario)}
+    return {rule: [row for row, found in slower.items() if not_slower(rule, found[rule])] for rule in RULES}
+
+
 def _against_rules(context: Context, scenario: str) -> list[str]:
     """How much slower each alpha is than a rule that collides as often."""
     body = []
     for row in table_rows(scenario):
-        slower = slower_than_rules(context, scenario, row)
+        slower = slower_than_rules(context, context.shipped_run(scenario), row)
         body.append([row, *(', '.join('–' if (value := slower[rule][alpha]) is None else f'{100 * value:+.0f}'
                                       for rule in RULES) for alpha in slower[RULES[0]])])
     return ['Steps of the shipped model against those of the gap rule and of the predictive rule where they collide as '
             'often (between neighbouring points of their curves; where the model collides more often than all of them, '
             'against the quickest), in %: below zero the model is quicker; – where no member of the rule is as safe.',
-            '', *markdown(['row', *(f'α = {alpha:g}' for alpha in slower[RULES[0]])], body)]
+            '', *markdown(['row', *(f'α = {alpha:g}' for alpha in slower[RULES[0]])], body),
+            'Every training seed: the rows on which it is slower at no α (than the predictive rule: by more than '
+            f'{percent(BEHIND_PREDICT, 0)}% below α = 0.3, elsewhere at all).', '',
+            *markdown(['training seed', *(f'`{rule}`' for rule in RULES)], (
+                [run.seed, *(', '.join(rows) or 'none' for rows in rows_not_slower(context, run).values())]
+                for run in context.runs('ours', scenario)))]
 
 
 def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) -> None:
     charts.collision_axis(axis)
     styles = {'wcpg': (charts.BLUE, 'o', 'WCPG over α'), 'gap': (charts.GREY, '.', 'gap rule over T'),
               'predict': (charts.BLACK, '.', 'predictive rule over M')}
-    for name, members in families(context, scenario, row).items():
+    for name, members in families(context, context.shipped_run(scenario), row).items():
         colour, marker, label = styles[name]
         cells = [context.cell(drive) for drive in members.values()]
         axis.errorbar([_seconds(cell) for cell in cells],

@@ -70,13 +70,14 @@ def drives(context: Context) -> Iterator[Drive]:
 
 def lines(context: Context) -> list[str]:
     """The tables, and the comparisons."""
-    seeds, n = len(context.manifest.seeds), context.evaluation.episodes
+    seeds, n = len(context.runs('ours', context.manifest.scenarios[0])), context.evaluation.episodes
     text = ['## Extrapolation', '',
             f'Trained on the `train` row only. Each cell: collisions in %, mean of {seeds} training seeds (lowest–'
-            f'highest seed), {n:,} episodes each; then success in %; then, in italics, the paper\'s collisions and '
-            'success (one seed, 100 episodes). The rest is time-outs. Every seed by itself, with intervals, steps '
-            f'and returns: [{context.page.stem}_cells.md]({context.page.stem}_cells.md). The baselines are the same in '
-            'both blocks: trained on the terms of the shipped models.', '']
+            f'highest seed), {n:,} episodes each; then success / time-outs in %; then, in italics, the paper\'s '
+            'collisions and success (one seed, 100 episodes). Every seed by itself, as k of n with Wilson\'s '
+            f'intervals, steps and returns: [{context.page.stem}_cells.md]({context.page.stem}_cells.md). The '
+            'baselines are the same in both blocks: trained on the terms of the shipped models, with as many decisions '
+            'and networks as large; those of the paper\'s values are smaller and trained for 5,000 episodes.', '']
     for scenario in context.manifest.scenarios:
         for block, name in BLOCKS.items():
             text += [f'### {load_scenario(scenario).title}: {name}', '', *_table(context, scenario, block)]
@@ -94,9 +95,10 @@ def _table(context: Context, scenario: str, block: str) -> list[str]:
             found = [context.cell(with_row(drive, row)) for drive in column.drives.values()]
             rates = [cell.collisions / cell.n for cell in found]
             spread = f' ({percent(min(rates))}–{percent(max(rates))})' if len(rates) > 1 else ''
-            success = np.mean([cell.successes / cell.n for cell in found])
+            success, late = (float(np.mean([getattr(cell, name) / cell.n for cell in found]))
+                             for name in ('successes', 'timeouts'))
             paper = paper_tables()[scenario][row][column.paper] if column.paper is not None else None
-            cells.append(f'**{percent(float(np.mean(rates)))}**{spread}<br>{percent(float(success))}'
+            cells.append(f'**{percent(float(np.mean(rates)))}**{spread}<br>{percent(success)} / {percent(late)}'
                          + (f'<br>*{paper[0]}, {paper[1]}*' if paper else ''))
         body.append(cells)
     return markdown(['row', *(column.label for column in shown)], body)
