@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import median
+
+import numpy as np
 
 from sim_node.scenario import load_scenario
 from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
-from wcpg_ros.results.context import Context, markdown
+from wcpg_ros.results.context import Context, markdown, mean_of
 from wcpg_ros.results.manifest import Run
 
 PICTURE = 'learning.png'
@@ -17,8 +19,8 @@ LOWEST, HIGHEST = 0, -1     # of the risk levels that WCPG is validated at
 CURVES = {     # run, level, label, colour, line
     ('ours', LOWEST): ('WCPG, lowest level', charts.BLUE, '-'),
     ('ours', HIGHEST): ('WCPG, highest level', charts.SKY, '-'),
-    ('ddpg', None): ('DDPG', charts.RED, '--'), ('d4pg', HIGHEST): ('D4PG', charts.ORANGE, '--'),
-    ('c51', None): ('C51', charts.GREEN, '-.'), ('ppo_long', None): ('PPO', charts.PURPLE, ':')}
+    ('ddpg', HIGHEST): ('DDPG', charts.RED, '--'), ('d4pg', HIGHEST): ('D4PG', charts.ORANGE, '--'),
+    ('c51', HIGHEST): ('C51', charts.GREEN, '-.'), ('ppo_long', HIGHEST): ('PPO', charts.PURPLE, ':')}
 
 
 def drives(context: Context) -> Iterable[Drive]:
@@ -26,15 +28,15 @@ def drives(context: Context) -> Iterable[Drive]:
     return ()
 
 
-def read(run: Run, place: int | None) -> tuple[list[float], list[float], list[float]]:
+def read(run: Run, place: int = HIGHEST) -> tuple[list[float], list[float], list[float]]:
     """Decisions, mean return and collisions in %, a row per validation; empty without a log.
 
-    `place` is that of WCPG's risk level among those of its log; a baseline has none.
+    `place` is that of WCPG's risk level among those of its log; a baseline has only one.
     """
     rows = _log(run)
     decisions = [float(row['decisions']) for row in rows]
-    if rows and place is not None:
-        levels = [name.removeprefix('mean_return@') for name in rows[0] if name.startswith('mean_return@')]
+    levels = [name.removeprefix('mean_return@') for name in (rows or [{}])[0] if name.startswith('mean_return@')]
+    if levels:
         level = sorted(levels, key=float)[place]
         return (decisions, [float(row[f'mean_return@{level}']) for row in rows],
                 [100 * float(row[f'collision@{level}']) for row in rows])
@@ -76,18 +78,29 @@ def lines(context: Context) -> list[str]:
             context.link(PICTURE, 'Mean return and collisions during training'), '', *_costs(context)]
 
 
+def quarters(decisions: Sequence[float], returns: Sequence[float]) -> tuple[float, float]:
+    """The mean return in the third quarter of a run and in its last: who has converged gains no more."""
+    at, values = np.array(decisions) / decisions[-1], np.array(returns)
+    return mean_of(values[(at > 0.5) & (at <= 0.75)]), mean_of(values[at > 0.75])
+
+
 def _costs(context: Context) -> list[str]:
     body = []
     for scenario in context.manifest.scenarios:
         for name in context.manifest.runs:
-            last = [rows[-1] for rows in map(_log, context.runs(name, scenario)) if rows]
-            if last:
+            runs = [run for run in context.runs(name, scenario) if _log(run)]
+            if runs:
+                last = [_log(run)[-1] for run in runs]
+                third, fourth = np.mean([quarters(*read(run)[:2]) for run in runs], axis=0)
+                gain = '–' if np.isnan(third) else f'{third:.1f} → {fourth:.1f}'
                 body.append([f'{load_scenario(scenario).title}: `{name}`', len(last),
                              _range(float(row['decisions']) / 1000 for row in last),
                              _range(float(row['episodes']) / 1000 for row in last),
-                             f'{median(float(row["seconds"]) for row in last) / 60:.0f}'])
-    return markdown(['runs of', 'seeds', 'decisions, thousands', 'episodes, thousands',
-                     'minutes of one core, median'], body)
+                             f'{median(float(row["seconds"]) for row in last) / 60:.0f}', gain])
+    return ['The last column tells whether a run had converged: its mean return (WCPG: at its highest level) over the '
+            'validations of the third quarter of its decisions, and over those of the last, mean of the seeds.', '',
+            *markdown(['runs of', 'seeds', 'decisions, thousands', 'episodes, thousands', 'minutes of one core, median',
+                       'third quarter → last'], body)]
 
 
 def _range(values: Iterable[float]) -> str:

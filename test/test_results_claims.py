@@ -1,0 +1,70 @@
+"""What the page says of the paper's claims: with the paper's own figures every one of them must come out."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wcpg_ros.episode_store import Drive, EpisodeStore
+from wcpg_ros.results import claims
+from wcpg_ros.results.context import Cell, Context, paper_tables
+from wcpg_ros.results.intervals import Interval
+from wcpg_ros.results.manifest import load_manifest
+
+Told = Callable[[Drive], tuple[int, int]]     # collisions and successes, of 100
+
+
+class ToldContext(Context):
+    """Nothing is driven: the cells are told."""
+
+    def __init__(self, told: Told, folder: Path) -> None:
+        super().__init__(load_manifest(), EpisodeStore(folder), folder / 'results.md')
+        self._told = told
+
+    def cell(self, drive: Drive) -> Cell:
+        collisions, successes = self._told(drive)
+        nothing = Interval(0.0, 0.0, 0.0)
+        return Cell(100, collisions, successes, 100 - collisions - successes, nothing, nothing, nothing)
+
+
+def the_papers(drive: Drive) -> tuple[int, int]:
+    """What the paper found: its tables, and its words about penalties and greedy choices."""
+    name = Path(drive.controller).stem
+    if drive.controller.startswith('greedy:'):
+        return 30, 70
+    if name.startswith('penalty'):
+        return 1, 40
+    names = paper_tables()['columns']
+    if drive.alpha is None:
+        place = names.index(name.split('_')[0].upper())
+    else:
+        place = [float(each) if each[0].isdigit() else None for each in names].index(drive.alpha)
+    collided, finished = paper_tables()[drive.scenario][drive.row][place]
+    return collided, finished
+
+
+def failed(told: Told, folder: Path) -> list[str]:
+    return [claim.claim for claim in claims.all_claims(ToldContext(told, folder)) if not claim.holds]
+
+
+def test_the_papers_own_figures_bear_out_every_claim(tmp_path: Path) -> None:
+    assert failed(the_papers, tmp_path) == []
+    text = claims.lines(ToldContext(the_papers, tmp_path))
+    assert text[:3] == ['## What did not reproduce', '', 'Nothing that we checked.']
+
+
+@pytest.mark.parametrize(('changed', 'figures', 'said'), [
+    (lambda drive: drive.alpha == 0.3, (2, 98), 'α ≤ 0.3 collides in at most 1%'),
+    (lambda drive: drive.alpha == 1.0, (0, 100), 'the risk-neutral end collides more often'),
+    (lambda drive: drive.alpha == 1.0, (40, 60), 'α = 1 collides in'),
+    (lambda drive: drive.alpha == 0.02 and drive.scenario == 'left_turn', (0, 90), 'α = 0.02 completes the maneuver'),
+    (lambda drive: drive.alpha == 0.02 and drive.scenario == 'merge', (0, 99), 'α = 0.02 hardly ever completes'),
+    (lambda drive: 'd4pg' in drive.controller, (20, 80), 'D4PG gets worse off the `train` row'),
+    (lambda drive: 'ddpg' in drive.controller and drive.row == 'train', (20, 80), 'DDPG collides in'),
+    (lambda drive: 'penalty' in drive.controller, (1, 99), 'with a penalty of −1000'),
+    (lambda drive: 'greedy' in drive.controller, (0, 100), 'choosing actions greedily'),
+])
+def test_other_figures_refute_the_claim_they_speak_of(changed: Callable[[Drive], bool], figures: tuple[int, int],
+                                                      said: str, tmp_path: Path) -> None:
+    refuted = failed(lambda drive: figures if changed(drive) else the_papers(drive), tmp_path)
+    assert any(said in claim for claim in refuted)
