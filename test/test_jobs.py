@@ -156,5 +156,6 @@ def test_what_the_critic_thought_is_what_the_policy_says(model: Path) -> None:
         observation, done = result.observation, bool(result.done[0])
     row = Drive('merge', str(model), 0.3, seed=2, episodes=1, watch=True).run()[0]
     assert row['sigma'] == pytest.approx(np.mean(sigmas), rel=1e-5)
+    assert (row['sigma_peak'], row['sigma_last']) == pytest.approx((max(sigmas), sigmas[-1]), rel=1e-5)
     assert (row['predicted_mean'], row['predicted_std']) == pytest.approx((first.mean, first.std), rel=1e-5)
     assert row['discounted'] == pytest.approx(row['return'] * policy.info.gamma ** (len(sigmas) - 1), rel=1e-5)

@@ -98,11 +98,12 @@ def test_calibration_errors_by_hand() -> None:
     assert errors(made, 0.1)[0].believable
 
 
-def test_the_episode_shown_is_the_success_whose_sigma_rises_most() -> None:
-    made = np.zeros(3, [('episode', np.int64), ('outcome', np.int8), ('sigma_peak', np.float32),
-                        ('predicted_std', np.float32)])
-    made['episode'], made['outcome'] = [4, 5, 6], [SUCCESS, SUCCESS, COLLISION]
-    made['sigma_peak'], made['predicted_std'] = [9.0, 12.0, 30.0], [1.0, 8.0, 1.0]
+def test_the_episode_shown_is_the_success_whose_sigma_rises_most_and_falls_again() -> None:
+    made = np.zeros(4, [('episode', np.int64), ('outcome', np.int8), ('sigma_peak', np.float32),
+                        ('predicted_std', np.float32), ('sigma_last', np.float32)])
+    made['episode'], made['outcome'] = [4, 5, 6, 7], [SUCCESS, SUCCESS, COLLISION, SUCCESS]
+    made['sigma_peak'], made['predicted_std'] = [9.0, 12.0, 30.0, 25.0], [1.0, 8.0, 1.0, 1.0]
+    made['sigma_last'] = [2.0, 0.0, 1.0, 24.0]
     assert choose(made) == 4
 
 

@@ -55,16 +55,24 @@ def test_the_papers_own_figures_bear_out_every_claim(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(('changed', 'figures', 'said'), [
     (lambda drive: drive.alpha == 0.3, (2, 98), 'α ≤ 0.3 collides in at most 1%'),
-    (lambda drive: drive.alpha == 1.0, (0, 100), 'the risk-neutral end collides more often'),
-    (lambda drive: drive.alpha == 1.0, (40, 60), 'α = 1 collides in'),
+    (lambda drive: drive.alpha == 1.0, (0, 100), 'The risk-neutral end collides more often'),
+    (lambda drive: drive.alpha == 1.0, (40, 60), 'α = 1 collides as often as in the paper'),
     (lambda drive: drive.alpha == 0.02 and drive.scenario == 'left_turn', (0, 90), 'α = 0.02 completes the maneuver'),
     (lambda drive: drive.alpha == 0.02 and drive.scenario == 'merge', (0, 99), 'α = 0.02 hardly ever completes'),
-    (lambda drive: 'd4pg' in drive.controller, (20, 80), 'D4PG gets worse off the `train` row'),
-    (lambda drive: 'ddpg' in drive.controller and drive.row == 'train', (20, 80), 'DDPG collides in'),
-    (lambda drive: 'penalty' in drive.controller, (1, 99), 'with a penalty of −1000'),
-    (lambda drive: 'greedy' in drive.controller, (0, 100), 'choosing actions greedily'),
+    (lambda drive: 'd4pg' in drive.controller, (20, 80), 'Baselines get worse off the `train` row'),
+    (lambda drive: 'ddpg' in drive.controller and drive.row == 'train', (20, 80), 'Baselines collide on the'),
+    (lambda drive: 'penalty' in drive.controller, (1, 99), 'With a penalty of −1000'),
+    (lambda drive: 'greedy' in drive.controller, (0, 100), 'Choosing actions greedily'),
 ])
 def test_other_figures_refute_the_claim_they_speak_of(changed: Callable[[Drive], bool], figures: tuple[int, int],
                                                       said: str, tmp_path: Path) -> None:
     refuted = failed(lambda drive: figures if changed(drive) else the_papers(drive), tmp_path)
     assert any(said in claim for claim in refuted)
+
+
+def test_a_sentence_stands_once_with_all_that_was_found(tmp_path: Path) -> None:
+    context = ToldContext(lambda drive: (20, 80) if 'd4pg' in drive.controller else the_papers(drive), tmp_path)
+    worse, = (line for line in claims.lines(context) if 'Baselines get worse' in line and line.startswith('- **'))
+    assert worse.count('D4PG: 20.0% on `train`, 20.0% on `train`') == 2
+    assert 'DDPG' not in worse
+    assert worse.endswith('is there on every row.')

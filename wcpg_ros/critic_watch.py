@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from wcpg_ros.policy import Policy
 
-COLUMNS = ('sigma', 'sigma_peak', 'predicted_mean', 'predicted_std', 'predicted_cvar', 'drawn', 'discounted',
-           'probability')
+COLUMNS = ('sigma', 'sigma_peak', 'sigma_last', 'predicted_mean', 'predicted_std', 'predicted_cvar', 'drawn',
+           'discounted', 'probability')
 
 
 class CriticWatch:
@@ -20,7 +20,8 @@ class CriticWatch:
     The columns it makes:
 
         sigma            mean over the episode's decisions of the critic's standard deviation of the return to come …
-        sigma_peak       … and its largest
+        sigma_peak       … its largest …
+        sigma_last       … and that of the last decision
         predicted_mean   … _std, _cvar: the critic's at the first decision, of the discounted return …
         drawn            … one draw from all that the critic held possible …
         discounted       … and the one that came
@@ -31,7 +32,8 @@ class CriticWatch:
         self._policy, self._alpha, self._rng = policy, alpha, rng
         self._observation = np.zeros((episodes, policy.info.observation_size), np.float32)
         self._action = np.zeros(episodes)
-        self._sigma, self._peak, self._decisions = np.zeros(episodes), np.zeros(episodes), np.zeros(episodes, np.int64)
+        self._sigma, self._peak, self._last = (np.zeros(episodes) for _ in range(3))
+        self._decisions = np.zeros(episodes, np.int64)
 
     def __call__(self, episode: NDArray, step: NDArray, observation: NDArray, acceleration: NDArray) -> None:
         """A decision in every scene."""
@@ -40,6 +42,7 @@ class CriticWatch:
         sigma = self._policy.risk(observation, acceleration, self._alpha).std
         self._sigma[episode] += sigma
         self._peak[episode] = np.maximum(self._peak[episode], sigma)
+        self._last[episode] = sigma
         self._decisions[episode] += 1
         begins = step[mine] == 0
         self._observation[episode[begins]] = observation[begins]
@@ -51,6 +54,6 @@ class CriticWatch:
         discounted = rows['return'] * self._policy.info.gamma ** (self._decisions - 1.0)
         probability = self._policy.probability(self._observation, self._action, self._alpha, discounted)
         drawn = self._policy.quantile(self._observation, self._action, self._alpha, self._rng.random(len(rows)))
-        values: tuple[Any, ...] = (self._sigma / self._decisions, self._peak, risk.mean, risk.std, risk.cvar, drawn,
-                                   discounted, probability)
+        values: tuple[Any, ...] = (self._sigma / self._decisions, self._peak, self._last, risk.mean, risk.std,
+                                   risk.cvar, drawn, discounted, probability)
         return append_fields(rows, COLUMNS, [np.asarray(value, np.float32) for value in values], usemask=False)

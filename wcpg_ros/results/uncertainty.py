@@ -16,7 +16,7 @@ from sim_node.state import RUNNING, SUCCESS
 from wcpg_ros.controllers import Model, prepare
 from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
-from wcpg_ros.results.context import Context
+from wcpg_ros.results.context import Context, mean_of
 
 SCENARIO, ALPHA = 'left_turn', 1.0     # who takes the largest gambles shows the largest uncertainty
 WINDOW = (-24.0, -34.0, 16.0, 46.0)    # m that a frame shows
@@ -46,8 +46,8 @@ def _drive(context: Context) -> Drive:
 
 
 def choose(rows: np.ndarray) -> int:
-    """The success along which σ rises most above its beginning: the closest gamble that was won."""
-    rise = rows['sigma_peak'] - rows['predicted_std']
+    """The success along which σ rises most above both its beginning and its end: the largest gamble that was won."""
+    rise = rows['sigma_peak'] - np.maximum(rows['predicted_std'], rows['sigma_last'])
     return int(rows['episode'][np.argmax(np.where(rows['outcome'] == SUCCESS, rise, -np.inf))])
 
 
@@ -86,7 +86,10 @@ def lines(context: Context) -> list[str]:
     """Six frames above the curve of σ."""
     if SCENARIO not in context.manifest.scenarios:
         return []
-    number = choose(context.rows(_drive(context)))
+    rows = context.rows(_drive(context))
+    number = choose(rows)
+    won = rows[rows['outcome'] == SUCCESS]
+    begins, peak, ends = (mean_of(won[name]) for name in ('predicted_std', 'sigma_peak', 'sigma_last'))
     episode = drive_episode(context.shipped(SCENARIO), context.evaluation.seed, number)
     shown = moments(episode.sigma)
     made = charts.Figure(figsize=(11.0, 6.6), layout='constrained')
@@ -111,7 +114,8 @@ def lines(context: Context) -> list[str]:
     save(episode.frames, context.picture(FILM))
     return ['## Uncertainty along a left turn', '',
             f'Episode {number} of seed {context.evaluation.seed}, the shipped model at α = {ALPHA:g}: among the '
-            f'{context.evaluation.episodes:,} of the tables, the success along which σ rises most. Blue is ego; '
-            'numbers are speeds in m/s.', '',
+            f'{context.evaluation.episodes:,} of the tables, the success along which σ rises most above its beginning '
+            f'and its end. Blue is ego; numbers are speeds in m/s. Over all {len(won):,} successes, σ is {begins:.1f} '
+            f'at the first decision, {peak:.1f} at its largest and {ends:.1f} at the last, on average.', '',
             context.link(PICTURE, 'Six moments of a left turn and the critic\'s σ'), '',
             context.link(FILM, 'The same episode, animated'), '']
