@@ -14,3 +14,8 @@ TRAINING_RANGE = 100 * EPISODES_PER_SEED       # episodes that a run may learn f
 def training_start(run_seed: int) -> int:
     """The first training episode of a run."""
     return TRAINING + run_seed * TRAINING_RANGE
+
+
+def settling_start(run_seed: int) -> int:
+    """The first episode of those that its critic settles on, which its policy has not learnt from."""
+    return training_start(run_seed) + TRAINING_RANGE // 2

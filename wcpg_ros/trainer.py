@@ -33,9 +33,9 @@ from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.policy import Policy
 from wcpg_ros.replay import Replay
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError, flattened, nested
-from wcpg_ros.seeds import training_start
+from wcpg_ros.seeds import settling_start, training_start
 from wcpg_ros.settings import to_mapping
-from wcpg_ros.settling import settled
+from wcpg_ros.settling import SCENES, drives_of, settled
 from wcpg_ros.training_log import TrainingLog, level_columns
 from wcpg_ros.validation import LevelReport, World, drive, validate
 
@@ -227,7 +227,10 @@ class Trainer:
         levels = spread_levels(recipe.alpha.minimum, recipe.alpha.maximum, recipe.dial.levels)
         returns = []
         with interrupts(self._ask_to_stop):
-            best = settled(best, recipe, self.replay, self._settle_rng, lambda: self._stop, progress)
+            if recipe.dial.critic_updates:
+                drives = drives_of(best, recipe, self._make_world(SCENES), self.repeat,
+                                   settling_start(self.config.seed), self._settle_rng, lambda: self._stop)
+                best = settled(best, recipe, drives, self._settle_rng, lambda: self._stop, progress)
             for level in tqdm(levels, disable=not progress, unit='level', desc='calibrating the dial', leave=False):
                 if self._stop:
                     return False
