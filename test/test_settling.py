@@ -9,12 +9,15 @@ import pytest
 from numpy.typing import NDArray
 from random_models import random_model
 from test_trainer import again, begin, quick, recipe
+from toy_world import TrafficLight
 
 from sim_node.settings import SettingsError
+from sim_node.state import RUNNING
 from wcpg_ros.model_file import ModelFile
 from wcpg_ros.policy import Policy
-from wcpg_ros.replay import Replay
-from wcpg_ros.settling import settled
+from wcpg_ros.replay import COLUMNS, Replay
+from wcpg_ros.seeds import settling_start, training_start
+from wcpg_ros.settling import DECISIONS_PER_UPDATE, EXPLORING, drives_of, settled
 
 TWIN = {'kind': 'quantile', 'quantiles': 8, 'mean': True, 'twin': True}
 
@@ -53,6 +56,32 @@ def test_returns_that_differ_by_little_stay_apart() -> None:
     model = settled(chosen, settings, replay, np.random.default_rng(1), lambda: False, progress=False)
     risk = Policy(model).risk(np.zeros((1, 16), np.float32), 0.0, 0.2)
     assert risk.cvar == pytest.approx(0.9 * 10.4, abs=0.3)     # with the round bottom of training: 10.0
+
+
+def test_what_it_settles_on_is_what_the_policy_drives() -> None:
+    world = TrafficLight(32)
+    chosen = random_model(observation_size=world.observation_size, vehicles=1)
+    settings = recipe(dial={'episodes': 1, 'critic_updates': 64})
+    drives = drives_of(chosen, settings, world, 4, 7, np.random.default_rng(1), lambda: False)
+    assert drives.size == drives.capacity == DECISIONS_PER_UPDATE * 64
+    d = world.observation_size
+    state, following = drives.rows[:, :d], drives.rows[:, d:2 * d]
+    columns = dict(zip(COLUMNS, drives.rows[:, 2 * d:].T, strict=True))
+    assert np.array_equal(state[:32], TrafficLight(32).reset(np.arange(7, 39)))
+    own = np.isclose(columns['action'], Policy(chosen).act(state, columns['alpha']), atol=1e-5)
+    exploring = np.arange(drives.size) % 32 < 32 // EXPLORING
+    assert own[~exploring].all()
+    assert not own[exploring].all()
+    on = columns['done'][:-32] == 0
+    assert np.array_equal(following[:-32][on], state[32:][on])
+    assert np.array_equal(columns['alpha'][:-32][on], columns['alpha'][32:][on])     # an episode has one level
+    assert len(np.unique(columns['alpha'])) > 32
+    assert not columns['reward'][columns['done'] == 0].any()
+    assert (columns['done'] == (columns['outcome'] != RUNNING)).all()
+
+
+def test_episodes_to_settle_on_are_not_those_of_training() -> None:
+    assert training_start(3) + 10_000_000 < settling_start(3) < training_start(4) - 10_000_000
 
 
 def test_a_settled_run_that_was_interrupted_ends_with_the_same_bytes(tmp_path, monkeypatch) -> None:

@@ -167,7 +167,7 @@ class DialSettings(Group):
 
     episodes: int = bounded(0, '[0, inf)')     # validation episodes per level; 0 leaves alpha the trained level
     levels: int = bounded(24, '[2, inf)')      # trained levels to choose from, over all that were trained
-    critic_updates: int = bounded(0, '[0, inf)')     # of the critic alone, before that
+    critic_updates: int = bounded(0, '[0, inf)')     # of the critic alone, on new drives, before that
 
 
 @dataclass(frozen=True)
