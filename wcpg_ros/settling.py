@@ -5,9 +5,10 @@ actor careful and is not meant to be true. Once the policy is chosen and stays a
 critics alone, both towards the mean of the two, evaluate it. They use the plain quantile loss: Huber's round bottom
 draws together quantiles that differ by less than its width, once more at every decision back from the end.
 
-They learn from new drives of that policy, each at its own level, nearly all without exploration. Replay would mislead
-them: an observation does not tell tempers, and those who are met by exploring, or by the policies that came before, are
-not those whom this policy meets in what looks like the same state.
+They learn from new drives of that policy, each at its own level. Replay would mislead them: an observation does not
+tell tempers, and those who are met by exploring, or by the policies that came before, are not those whom this policy
+meets in what looks like the same state. What other actions would bring is learnt from single ones, after which an
+episode is driven on but not learnt from.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from wcpg_ros.exploration import Exploration
 from wcpg_ros.learner import Learner, draw_alphas
 from wcpg_ros.model_file import ModelFile
 from wcpg_ros.normaliser import Normaliser
@@ -30,32 +30,31 @@ from wcpg_ros.validation import World
 FIRST_RATE, LAST_RATE = 0.3, 0.03     # of the critic's learning rate
 DECISIONS_PER_UPDATE = 20             # driven anew
 SCENES = 512                          # side by side
-EXPLORING = 16                        # one scene in so many explores: what other actions bring is not forgotten
+TRYING = 4                            # one scene in so many tries another action, once in an episode …
+TRIED = 0.1                           # … at a decision with this probability
 
 
 def drives_of(chosen: ModelFile, recipe: Recipe, world: World, repeat: int, first_seed: int,
               rng: np.random.Generator, stopped: Callable[[], bool]) -> Replay:
     """What the policy meets, at levels drawn as in training; cut short once `stopped`."""
     policy, scenes = Policy(chosen), world.n
-    explorers = -(-scenes // EXPLORING)
-    exploration = Exploration(recipe.exploration, explorers, world.action_bound, rng)
-    rounds = -(-DECISIONS_PER_UPDATE * recipe.dial.critic_updates // scenes)
-    drives = Replay(rounds * scenes, world.observation_size)
+    drives = Replay(DECISIONS_PER_UPDATE * recipe.dial.critic_updates, world.observation_size)
     observation = world.reset(np.arange(first_seed, first_seed + scenes)).copy()
     alpha, steps = draw_alphas(recipe.alpha, rng, scenes), np.zeros(scenes, np.int64)
-    for _ in range(rounds):
-        if stopped():
-            break
-        action = policy.act(observation, alpha)
-        action[:explorers] = exploration.perturb(action[:explorers])
+    trying, its_own = np.arange(scenes) % TRYING == 0, np.ones(scenes, np.bool_)     # still the policy's own doing
+    while drives.size < drives.capacity and not stopped():
+        tries = trying & its_own & (rng.random(scenes) < TRIED)
+        other = rng.uniform(-world.action_bound, world.action_bound, scenes)
+        action = np.where(tries, other, policy.act(observation, alpha)).astype(np.float32)
         result = world.step(action, repeat)
-        taken, done = result.steps - steps, result.done
-        drives.add(observation, result.final_observation, action=action, reward=result.reward,
-                   discount=np.float32(recipe.learning.gamma) ** taken.astype(np.float32), done=done, alpha=alpha,
-                   outcome=result.outcome)
+        taken, done, kept = result.steps - steps, result.done, np.flatnonzero(its_own)[:drives.capacity - drives.size]
+        columns = {'action': action, 'reward': result.reward, 'done': done, 'alpha': alpha, 'outcome': result.outcome,
+                   'discount': np.float32(recipe.learning.gamma) ** taken.astype(np.float32)}
+        drives.add(observation[kept], result.final_observation[kept],
+                   **{name: values[kept] for name, values in columns.items()})
         observation, steps = result.observation.copy(), np.where(done, 0, result.steps)
         alpha[done] = draw_alphas(recipe.alpha, rng, int(done.sum()))
-        exploration.end(done[:explorers])
+        its_own = (its_own & ~tries) | done
     return drives
 
 
