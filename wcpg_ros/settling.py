@@ -5,10 +5,10 @@ actor careful and is not meant to be true. Once the policy is chosen and stays a
 critics alone, both towards the mean of the two, evaluate it. They use the plain quantile loss: Huber's round bottom
 draws together quantiles that differ by less than its width, once more at every decision back from the end.
 
-They learn from new drives of that policy, each at its own level. Replay would mislead them: an observation does not
-tell tempers, and those who are met by exploring, or by the policies that came before, are not those whom this policy
-meets in what looks like the same state. What other actions would bring is learnt from single ones, after which an
-episode is driven on but not learnt from.
+They learn from new drives of that policy, each at its own level. Replay made them fear more than came, we think because
+an observation does not tell tempers: those who are met by exploring, or by the policies that came before, are not those
+whom this policy meets in what looks like the same state. What other actions would bring is learnt from single ones,
+after which an episode is driven on but not learnt from.
 """
 
 from __future__ import annotations
