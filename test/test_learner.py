@@ -270,6 +270,20 @@ def test_relabelling_draws_fresh_levels_in_range_for_a_share_of_the_minibatch(sh
     assert np.sum(alpha == np.float32(0.9)) == (1.0 - share) * BATCH
 
 
+def test_returns_are_capped_by_the_level_that_a_transition_has_in_the_minibatch() -> None:
+    recipe = Recipe(actor=ActorSettings(cap=13.0), critic=CriticSettings(return_scale=10.0),
+                    alpha=AlphaSettings(minimum=0.5, maximum=0.5, relabel=0.5), learning=LearningSettings(batch=BATCH),
+                    validation=ValidationSettings(alphas=(0.5,)))
+    learner, replay = Learner(recipe, STATE, 4.0, np.random.default_rng(0)), filled_replay()
+    replay.column('alpha')[:] = 0.8                        # 80 * 0.8⁴ = 32.8, 80 * 0.5⁴ = 5
+    for reward, capped in ((40.0, (1.3, 3.2768)), (20.0, (1.3, 2.0)), (-50.0, (-5.0, -5.0))):
+        replay.column('reward')[:] = reward
+        batch = learner.sample(replay, Normaliser(STATE), np.random.default_rng(1))
+        half = BATCH // 2
+        np.testing.assert_allclose(batch.reward[:half], capped[0], rtol=1e-6)
+        np.testing.assert_allclose(batch.reward[half:], capped[1], rtol=1e-6)
+
+
 def test_levels_are_drawn_by_the_power_law() -> None:
     settings = AlphaSettings(minimum=0.2, maximum=0.4, power=2.0)
     many = draw_alphas(settings, np.random.default_rng(2), 100_000)

@@ -11,7 +11,8 @@ from sim_node.settings import SettingsError
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.model_file import ModelFile
 from wcpg_ros.results import training
-from wcpg_ros.results.manifest import MANIFEST, Manifest, check_files, load_manifest
+from wcpg_ros.results.manifest import MANIFEST, Manifest, Run, RunSettings, check_files, load_manifest
+from wcpg_ros.settings import to_mapping
 
 
 def test_every_run_of_the_manifest_can_be_trained() -> None:
@@ -121,6 +122,17 @@ def test_the_median_seed_is_shipped_and_none_is_lost(tmp_path: Path, capsys: pyt
             assert ModelFile.load(tmp_path / f'{place}.safetensors').info.seed == seed
             assert (tmp_path / f'{place}.csv').read_text().endswith(f'{scores[seed]}\n')
         assert len(list(tmp_path.rglob('*.safetensors'))) == 3
+
+
+def test_a_file_fits_its_recipe_but_for_what_was_not_there_yet(tmp_path: Path) -> None:
+    settings = RunSettings(config='config/paper.yaml', file=str(tmp_path / '{scenario}_{seed}.safetensors'))
+    run, model = Run('wcpg', 'merge', 0, settings), seeded_model(0, 0)
+    actor = to_mapping(run.recipe())['actor']
+    older = {name: value for name, value in actor.items() if name != 'cap'}     # which is 0 by default
+    for its, fits in ((actor, True), (older, True), ({**actor, 'cap': 5.0}, False), ({**actor, 'hat': 5.0}, False)):
+        recipe = {**to_mapping(run.recipe()), 'actor': its}
+        ModelFile(dataclasses.replace(model.info, recipe=recipe), model.tensors).save(run.file)
+        assert run.fits() is fits, its
 
 
 def test_all_missing_files_are_counted() -> None:

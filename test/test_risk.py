@@ -18,6 +18,7 @@ from wcpg_ros.risk import (
     quantile_levels,
     quantile_mean_std,
     quantile_probabilities,
+    return_cap,
     risk_measure,
 )
 
@@ -183,6 +184,17 @@ def test_empirical_cvar_counts_the_edge_sample_in_part():
     assert empirical_cvar(returns, 0.375) == pytest.approx((1.0 + 0.5 * 2.0) / 1.5)
     assert empirical_cvar(returns, 0.01) == 1.0
     assert empirical_cvar(returns, 1.0) == 2.5
+
+
+def test_returns_are_capped_the_lower_the_level():
+    assert return_cap([1.0, 0.7, 0.5, 0.01], 13.0, 80.0) == pytest.approx([80.0, 19.208, 13.0, 13.0])
+
+
+def test_cvar_is_known_by_the_mean_of_returns_capped_at_their_own_quantile(normal_samples):
+    for alpha in (0.1, 0.3):
+        q = np.quantile(normal_samples, alpha)
+        capped = np.minimum(normal_samples, q).mean()
+        assert (capped - (1.0 - alpha) * q) / alpha == pytest.approx(empirical_cvar(normal_samples, alpha), abs=1e-4)
 
 
 def test_empirical_cvar_works_row_by_row():

@@ -49,6 +49,15 @@ def test_critics_settle_on_what_the_policy_brings() -> None:
         assert name.startswith('critic') != np.array_equal(tensor, model.tensors[name]), name
 
 
+def test_nothing_is_capped_any_more() -> None:
+    chosen = random_model(critic='quantile', mean=True, return_scale=10.0)
+    settings = recipe(critic={**TWIN, 'twin': False, 'quantiles': 32}, actor={'cap': 10.0},
+                      dial={'episodes': 1, 'critic_updates': 1500})
+    replay = two_decisions(lambda rng, size: np.full(size, 30.0))
+    model = settled(chosen, settings, replay, np.random.default_rng(1), lambda: False, progress=False)
+    assert Policy(model).risk(np.zeros((1, 16), np.float32), 0.0, 0.1).mean == pytest.approx(0.9 * 30.0, abs=1.0)
+
+
 def test_returns_that_differ_by_little_stay_apart() -> None:
     chosen = random_model(critic='quantile', twin=True, mean=True, return_scale=10.0)
     settings = recipe(critic={**TWIN, 'quantiles': 32, 'kappa': 5.0}, dial={'episodes': 1, 'critic_updates': 3000})

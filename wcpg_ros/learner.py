@@ -21,7 +21,7 @@ from wcpg_ros.critics import make_head
 from wcpg_ros.networks import Actor, ActorWork, Array, Critic, compiled
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Minibatch, Replay, empty_minibatch
-from wcpg_ros.risk import second_critic_share
+from wcpg_ros.risk import return_cap, second_critic_share
 from wcpg_ros.settings import AlphaSettings, Recipe
 
 
@@ -153,6 +153,10 @@ class Learner:
                       self.action_bound, recipe.critic.return_scale, self.batch)
         fresh = round(recipe.alpha.relabel * recipe.learning.batch)
         self.batch.alpha[:fresh] = draw_alphas(recipe.alpha, rng, fresh)
+        if recipe.actor.cap:
+            cap = return_cap(self.batch.alpha, recipe.actor.cap, recipe.critic.return_range[1])
+            np.minimum(self.batch.reward, cap.astype(np.float32) / np.float32(recipe.critic.return_scale),
+                       out=self.batch.reward)
         return self.batch
 
     def learn(self, rate: float = 1.0) -> Losses:

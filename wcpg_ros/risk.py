@@ -250,6 +250,16 @@ def risk_measure(name: str) -> RiskMeasure:
     return _MEASURES[name]
 
 
+def return_cap(level: ArrayLike, lowest: float, highest: float) -> Array:
+    """What returns above it count as at a level: the highest there is at level 1, falling by its fourth power.
+
+    The policy whose episodes have the best CVaR at alpha is the one with the best mean of min(return, q), q being its
+    own alpha-quantile (Rockafellar and Uryasev 2000): it does not hurry beyond q, and once it cannot do better than q
+    any more it minds risk no longer. CVaR of what may come from each state on knows neither.
+    """
+    return np.maximum(lowest, highest * np.asarray(level, dtype=np.float64) ** 4)
+
+
 def empirical_cvar(returns: ArrayLike, alpha: float) -> Array:
     """Eq. 4 on samples (last axis): the mean of the worst alpha share, the sample on its edge counted in part."""
     ordered = np.sort(np.asarray(returns, dtype=np.float64), axis=-1)

@@ -65,6 +65,7 @@ class ActorSettings(Group):
     """What the actor maximises."""
 
     risk: str = 'cvar'                                     # see risk.py; `paper` is the printed coefficient
+    cap: float = bounded(0.0, '[0, inf)')     # at low levels, returns above it count as it (risk.return_cap); 0: none
     learning_rate: float = bounded(1e-4, '(0, inf)')
     pre_tanh_penalty: float = bounded(0.0, '[0, inf)')     # times out², keeps tanh from saturating
     behaviour_cloning: float = bounded(0.0, '[0, inf)')    # times (a - a_data)², risk values scaled to 1 (TD3+BC)
@@ -190,6 +191,8 @@ class Recipe:
               'paper is a formula for Gaussians: with critic.kind quantile use cvar')
         check(self.critic.kind != 'categorical' or self.actor.risk == 'cvar', 'actor.risk',
               f'a categorical critic knows cvar only, got {self.actor.risk}')
+        check(not self.actor.cap or self.learning.n_step == 1, 'actor.cap',
+              'what several decisions bring together cannot be capped: set learning.n_step to 1, or leave it at 0')
         check(not self.dial.episodes or self.actor.risk == 'cvar', 'dial.episodes',
               f'a dial is calibrated for cvar, not for actor.risk {self.actor.risk}: leave it at 0')
         check(not self.dial.episodes or self.alpha.minimum < self.alpha.maximum, 'dial.episodes',

@@ -3,7 +3,8 @@
 While the actor learns, its critic is always a little behind, and of two critics the worse one counts, which makes the
 actor careful and is not meant to be true. Once the policy is chosen and stays as it is, some more updates of the
 critics alone, both towards the mean of the two, evaluate it. They use the plain quantile loss: Huber's round bottom
-draws together quantiles that differ by less than its width, once more at every decision back from the end.
+draws together quantiles that differ by less than its width, once more at every decision back from the end. No return is
+capped any more.
 
 They learn from new drives of that policy, each at its own level. Replay made them fear more than came, we think because
 an observation does not tell tempers: those who are met by exploring, or by the policies that came before, are not those
@@ -62,7 +63,8 @@ def settled(chosen: ModelFile, recipe: Recipe, drives: Replay, rng: np.random.Ge
             progress: bool = True) -> ModelFile:
     """The model with its critics settled on what its actor does; cut short, and of no use, once `stopped`."""
     info, tensors = chosen.info, chosen.tensors
-    plain = replace(recipe, critic=replace(recipe.critic, kappa=0.0), alpha=replace(recipe.alpha, relabel=0.0))
+    plain = replace(recipe, critic=replace(recipe.critic, kappa=0.0), actor=replace(recipe.actor, cap=0.0),
+                    alpha=replace(recipe.alpha, relabel=0.0))
     learner = Learner(plain, info.observation_size, info.action_bound, rng)
     learner.begin_from(tensors)
     normaliser = Normaliser.fixed(tensors['normaliser.mean'], tensors['normaliser.std'])

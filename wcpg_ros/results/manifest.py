@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Literal
 
 from sim_node.settings import SettingsError, check, from_mapping, read_yaml, replaced
 from wcpg_ros.model_file import ModelFile, unpack
-from wcpg_ros.settings import Group, Recipe, bounded, load_recipe, to_mapping
+from wcpg_ros.settings import Group, Recipe, bounded, load_recipe
 
 MANIFEST = Path('config/results.yaml')
 TRAIN = 'python -m wcpg_ros.results.training'
@@ -101,10 +100,18 @@ class Run:
         return replaced(recipe, scene, str(config))
 
     def fits(self) -> bool:
-        """Whether its file was trained by this recipe; a baseline has no place for all of it."""
-        trained_by, wanted = unpack(self.file)[0]['recipe'], json.loads(json.dumps(to_mapping(self.recipe())))
+        """Whether its file was trained by this recipe; a baseline has no place for all of it.
+
+        What a file does not say was not there yet when it was trained, and is as by default.
+        """
+        try:
+            trained_by = from_mapping(Recipe, unpack(self.file)[0]['recipe'], str(self.file))
+        except SettingsError:     # it says what no recipe has any more
+            return False
         unread = ('alpha', 'dial', 'offline') if self.settings.algorithm != 'wcpg' else ()
-        return all(trained_by.get(group) == settings for group, settings in wanted.items() if group not in unread)
+        wanted = self.recipe()
+        return all(getattr(trained_by, group.name) == getattr(wanted, group.name)
+                   for group in dataclasses.fields(Recipe) if group.name not in unread)
 
     def _filled(self, text: str) -> str:
         return text.format(scenario=self.scenario, seed=self.seed)
