@@ -271,14 +271,15 @@ def test_relabelling_draws_fresh_levels_in_range_for_a_share_of_the_minibatch(sh
 
 
 def test_returns_are_capped_by_the_level_that_a_transition_has_in_the_minibatch() -> None:
-    recipe = Recipe(actor=ActorSettings(cap=13.0), critic=CriticSettings(return_scale=10.0),
+    recipe = Recipe(actor=ActorSettings(caps=(10.0, 40.0)), critic=CriticSettings(return_scale=10.0),
                     alpha=AlphaSettings(minimum=0.5, maximum=0.5, relabel=0.5), learning=LearningSettings(batch=BATCH),
                     validation=ValidationSettings(alphas=(0.5,)))
     learner, replay = Learner(recipe, STATE, 4.0, np.random.default_rng(0)), filled_replay()
-    replay.column('alpha')[:] = 0.8                        # 80 * 0.8⁴ = 32.8, 80 * 0.5⁴ = 5
-    for reward, capped in ((40.0, (1.3, 3.2768)), (20.0, (1.3, 2.0)), (-50.0, (-5.0, -5.0))):
+    replay.column('alpha')[:] = np.sqrt(2.0)     # half of the way from 1 to 2, by factors: a cap of 20
+    for reward, capped in ((30.0, (1.0, 2.0)), (15.0, (1.0, 1.5)), (-50.0, (-5.0, -5.0))):
         replay.column('reward')[:] = reward
         batch = learner.sample(replay, Normaliser(STATE), np.random.default_rng(1))
+        learner.learn()
         half = BATCH // 2
         np.testing.assert_allclose(batch.reward[:half], capped[0], rtol=1e-6)
         np.testing.assert_allclose(batch.reward[half:], capped[1], rtol=1e-6)

@@ -20,6 +20,7 @@ from wcpg_ros.risk import (
     quantile_probabilities,
     return_cap,
     risk_measure,
+    tail_share,
 )
 
 ALPHAS = np.array([0.01, 0.02, 0.1, 0.3, 0.6, 0.9, 1.0])
@@ -186,8 +187,10 @@ def test_empirical_cvar_counts_the_edge_sample_in_part():
     assert empirical_cvar(returns, 1.0) == 2.5
 
 
-def test_returns_are_capped_the_lower_the_level():
-    assert return_cap([1.0, 0.7, 0.5, 0.01], 13.0, 80.0) == pytest.approx([80.0, 19.208, 13.0, 13.0])
+def test_levels_above_one_look_at_all_futures_and_move_the_cap():
+    levels = [0.01, 1.0, math.sqrt(2.0), 2.0]
+    assert tail_share(levels) == pytest.approx([0.01, 1.0, 1.0, 1.0])
+    assert return_cap(levels, 10.0, 40.0) == pytest.approx([10.0, 10.0, 20.0, 40.0])
 
 
 def test_cvar_is_known_by_the_mean_of_returns_capped_at_their_own_quantile(normal_samples):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wcpg_ros.resampling import bootstrap_cvars
+from wcpg_ros.risk import HIGHEST_LEVEL
 
 # The alphas that are calibrated.
 KNOTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
@@ -32,10 +33,11 @@ class DialError(ValueError):
 
 
 def check_dial(pairs: Pairs) -> None:
-    """A DialError unless alphas rise, levels do not fall, and all are risk levels."""
+    """A DialError unless alphas rise, levels do not fall, and all are within their bounds."""
     for pair in pairs:
-        if len(pair) != 2 or not all(isinstance(end, (int, float)) and 0.0 < end <= 1.0 for end in pair):
-            raise DialError(f'{pair!r} is not a pair of risk levels within (0, 1]')
+        if len(pair) != 2 or not all(isinstance(end, (int, float)) and 0.0 < end <= highest
+                                     for end, highest in zip(pair, (1.0, HIGHEST_LEVEL), strict=True)):
+            raise DialError(f'{pair!r} is not an alpha within (0, 1] and a level within (0, {HIGHEST_LEVEL:g}]')
     if len(pairs) == 1:
         raise DialError('one pair makes no dial: give two or more, or none')
     for (alpha, level), (higher_alpha, higher_level) in itertools.pairwise(pairs):

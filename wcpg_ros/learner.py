@@ -21,7 +21,7 @@ from wcpg_ros.critics import make_head
 from wcpg_ros.networks import Actor, ActorWork, Array, Critic, compiled
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Minibatch, Replay, empty_minibatch
-from wcpg_ros.risk import return_cap, second_critic_share
+from wcpg_ros.risk import return_cap, second_critic_share, tail_share
 from wcpg_ros.settings import AlphaSettings, Recipe
 
 
@@ -108,7 +108,8 @@ class Learner:
             elif layer == 'h2':
                 # One input and no bias would leave every unit dead or linear. Let them bend at levels k spread
                 # over log alpha, where risk changes, half of them as 1 - alpha / k below k: steep for small k.
-                bend = self.recipe.alpha.minimum ** rng.random(len(weight))
+                top = max(self.recipe.alpha.maximum, 1.0)
+                bend = top * (self.recipe.alpha.minimum / top) ** rng.random(len(weight))
                 steep = rng.random(len(weight)) < 0.5
                 weight[:, 0] = np.where(steep, -1.0 / bend, 1.0)
                 parameters[f'{network}.h2.bias'][:] = np.where(steep, 1.0, -bend)
@@ -125,13 +126,13 @@ class Learner:
 
     def predict(self, states: Array, alpha: Array, accelerations: Array) -> tuple[NDArray, NDArray]:
         """The first critic's mean and standard deviation of the discounted return."""
-        mean, std = self.head.moments(self._evaluate(states, alpha, accelerations), alpha)
+        mean, std = self.head.moments(self._evaluate(states, alpha, accelerations), tail_share(alpha))
         return mean * self.recipe.critic.return_scale, std * self.recipe.critic.return_scale
 
     def risk_value(self, states: Array, alpha: Array, accelerations: Array) -> Array:
         """The first critic's risk value of the discounted return, Eq. 9."""
         out, value = self._evaluate(states, alpha, accelerations), np.zeros(alpha.size, np.float32)
-        self.head.prepare(alpha)
+        self.head.prepare(tail_share(alpha))
         self.head.risk(out, value, np.zeros_like(out))
         return value * np.float32(self.recipe.critic.return_scale)
 
@@ -153,27 +154,27 @@ class Learner:
                       self.action_bound, recipe.critic.return_scale, self.batch)
         fresh = round(recipe.alpha.relabel * recipe.learning.batch)
         self.batch.alpha[:fresh] = draw_alphas(recipe.alpha, rng, fresh)
-        if recipe.actor.cap:
-            cap = return_cap(self.batch.alpha, recipe.actor.cap, recipe.critic.return_range[1])
-            np.minimum(self.batch.reward, cap.astype(np.float32) / np.float32(recipe.critic.return_scale),
-                       out=self.batch.reward)
         return self.batch
 
     def learn(self, rate: float = 1.0) -> Losses:
-        """One update of every network from self.batch."""
+        """One update of every network from self.batch, whose rewards are capped first."""
+        if self.recipe.actor.caps:
+            cap = return_cap(self.batch.alpha, *self.recipe.actor.caps) / self.recipe.critic.return_scale
+            np.minimum(self.batch.reward, cap.astype(np.float32), out=self.batch.reward)
         critic_loss = self._learn_critics(rate, self.recipe.critic.caution)
         actor_value = self._update_actor(rate * self.recipe.actor.learning_rate)
         self._check_finite('actor objective', actor_value)
         return Losses(critic_loss, actor_value)
 
     def evaluate_policy(self, replay: Replay, normaliser: Normaliser, rng: np.random.Generator, rate: float) -> float:
-        """Sample a minibatch and learn from it what the present policy brings: the critics alone, without caution."""
+        """Sample a minibatch and learn from it what the present policy brings: the critics alone, without
+        caution and without a cap."""
         self.sample(replay, normaliser, rng)
         return self._learn_critics(rate, caution=0.5)
 
     def _learn_critics(self, rate: float, caution: float) -> float:
         self.updates += 1
-        self.head.prepare(self.batch.alpha)
+        self.head.prepare(tail_share(self.batch.alpha))
         self._compute_target(caution)
         loss = self._update_critics(rate * self.recipe.critic.learning_rate)
         self._check_finite('critic loss', loss)
@@ -197,7 +198,7 @@ class Learner:
         """The critics' numbers for each sample, or one that stands for two; self._risk says which is the worse."""
         if second is None:
             return first
-        share: Array = second_critic_share(self.batch.alpha, caution, *self._risk)
+        share: Array = second_critic_share(tail_share(self.batch.alpha), caution, *self._risk)
         return share * second + (1.0 - share) * first
 
     def _update_critics(self, rate: float) -> float:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sim_node.observation import VERSIONS as LAYOUT_VERSIONS
 from sim_node.observation import Layout
 from wcpg_ros.dial import DialError, check_dial
-from wcpg_ros.risk import risk_measure
+from wcpg_ros.risk import HIGHEST_LEVEL, risk_measure, tail_share
 
 FORMAT_VERSION = 4     # raised whenever an old file would be read but mean something else
 
@@ -64,7 +64,7 @@ class ModelInfo:
     observation_size: int
     normaliser_clip: float      # normalised observations are cut to ± this
     action_bound: float         # m/s²; the action is this times tanh
-    alpha_min: float            # the ends of its dial
+    alpha_min: float            # the ends of its dial or, without one, of its trained levels
     alpha_max: float
     dial: list[list[float]]     # pairs of alpha and the trained level for it, see wcpg_ros.dial; if empty, alpha itself
     risk_measure: str           # what the actor maximised, see wcpg_ros.risk
@@ -101,7 +101,7 @@ class ModelInfo:
             (self.normaliser_clip > 0.0, 'normaliser_clip', 'must be > 0'),
             (self.action_bound > 0.0, 'action_bound', 'must be > 0 m/s²'),
             (0.0 < self.alpha_min <= self.alpha_max, 'alpha_min', f'must be > 0 and <= alpha_max = {self.alpha_max}'),
-            (self.alpha_max <= 1.0, 'alpha_max', 'must be <= 1'),
+            (self.alpha_max <= (1.0 if self.dial else HIGHEST_LEVEL), 'alpha_max', 'is above every alpha'),
             (self.critic in CRITICS, 'critic', f'is unknown: choose one of {", ".join(CRITICS)}'),
             (self.return_scale > 0.0, 'return_scale', 'must be > 0'),
             (0.0 <= self.gamma <= 1.0, 'gamma', 'must be within [0, 1]'),
@@ -125,7 +125,7 @@ class ModelInfo:
             if self.critic == 'categorical' and measure.name != 'cvar':
                 raise ValueError(f'risk measure {self.risk_measure!r}: a categorical critic knows cvar only')
             if self.critic == 'quantile':
-                measure.quantile_weights(self.alpha_max, 1)
+                measure.quantile_weights(tail_share(self.alpha_max), 1)
         except ValueError as error:
             raise ModelError(str(error)) from error
 

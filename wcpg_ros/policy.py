@@ -27,6 +27,7 @@ from wcpg_ros.risk import (
     quantile_mean_std,
     quantile_probabilities,
     risk_measure,
+    tail_share,
     with_mean,
 )
 
@@ -136,17 +137,17 @@ class Policy:
 
     def _judgement(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike
                    ) -> tuple[Floats, Floats, Floats, NDArray[np.float64]]:
-        """Alphas and trained levels [n], outputs [n, k] and statistics [3, n] of the critic that speaks."""
+        """Alphas, trained tail shares [n], outputs [n, k] and statistics [3, n] of the critic that speaks."""
         rows, single = self._rows(observation)
         alphas, levels = self._alphas_and_levels(alpha, len(rows), single)
-        return alphas, levels, *self._speaker(rows, levels, self._actions(action, len(rows), single))
+        return alphas, tail_share(levels), *self._speaker(rows, levels, self._actions(action, len(rows), single))
 
     def _speaker(self, rows: Floats, levels: Floats, actions: NDArray[np.float64]
                  ) -> tuple[Floats, NDArray[np.float64]]:
         """Outputs [n, k] and statistics [3, n] of the critic, or of the mean of two: caution was for training."""
         inputs = {'observation': rows, 'alpha': _column(levels), 'action': _column(actions / self.info.action_bound)}
         agreed = np.mean([_forward(layers, inputs)[:, 0] for layers in self._critics], axis=0)
-        return agreed, self._statistics(agreed, levels)
+        return agreed, self._statistics(agreed, tail_share(levels))
 
     def _statistics(self, output: Floats, levels: Floats) -> NDArray[np.float64]:
         """Mean, standard deviation and risk value [3, n] of a critic's outputs [n, k]."""

@@ -34,6 +34,9 @@ VARIANCE_FLOOR = 1e-6
 # A Gaussian's VaR at alpha = 1 is infinite; a dial that ends at 1 needs a number there.
 VAR_MAX_LEVEL = 0.99
 
+# Of trained levels: up to 1 they are shares of futures, from there on they move the cap on returns.
+HIGHEST_LEVEL = 2.0
+
 
 def second_critic_share(alpha: NDArray, caution: float, first: NDArray, second: NDArray) -> NDArray:
     """How much the second of two critics counts, by their risk values: where alpha is small, the worse has `caution`.
@@ -250,14 +253,20 @@ def risk_measure(name: str) -> RiskMeasure:
     return _MEASURES[name]
 
 
+def tail_share(level: ArrayLike) -> NDArray:
+    """The share of futures that a trained level looks at: the level itself up to 1, above it all of them."""
+    return np.minimum(level, np.float32(1.0))
+
+
 def return_cap(level: ArrayLike, lowest: float, highest: float) -> Array:
-    """What returns above it count as at a level: the highest there is at level 1, falling by its fourth power.
+    """What returns above it count as at a trained level: the lowest up to 1, rising to the highest at HIGHEST_LEVEL.
 
     The policy whose episodes have the best CVaR at alpha is the one with the best mean of min(return, q), q being its
     own alpha-quantile (Rockafellar and Uryasev 2000): it does not hurry beyond q, and once it cannot do better than q
     any more it minds risk no longer. CVaR of what may come from each state on knows neither.
     """
-    return np.maximum(lowest, highest * np.asarray(level, dtype=np.float64) ** 4)
+    place = np.log(np.maximum(np.asarray(level, dtype=np.float64), 1.0)) / math.log(HIGHEST_LEVEL)
+    return lowest * (highest / lowest) ** place
 
 
 def empirical_cvar(returns: ArrayLike, alpha: float) -> Array:

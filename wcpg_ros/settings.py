@@ -65,7 +65,7 @@ class ActorSettings(Group):
     """What the actor maximises."""
 
     risk: str = 'cvar'                                     # see risk.py; `paper` is the printed coefficient
-    cap: float = bounded(0.0, '[0, inf)')     # at low levels, returns above it count as it (risk.return_cap); 0: none
+    caps: tuple[float, ...] = bounded((), '(0, inf)')      # lowest and highest cap on returns, see risk.return_cap
     learning_rate: float = bounded(1e-4, '(0, inf)')
     pre_tanh_penalty: float = bounded(0.0, '[0, inf)')     # times out², keeps tanh from saturating
     behaviour_cloning: float = bounded(0.0, '[0, inf)')    # times (a - a_data)², risk values scaled to 1 (TD3+BC)
@@ -73,6 +73,8 @@ class ActorSettings(Group):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check(not self.caps or (len(self.caps) == 2 and self.caps[0] < self.caps[1]), 'actor.caps',
+              f'expected none, or the lowest and the highest, got {list(self.caps)}')
         try:
             risk_measure(self.risk)
         except ValueError as error:
@@ -87,8 +89,8 @@ class AlphaSettings(Group):
     log      maximum * (minimum / maximum)**(u**power)
     """
 
-    minimum: float = bounded(0.01, '(0, 1]')
-    maximum: float = bounded(1.0, '(0, 1]')
+    minimum: float = bounded(0.01, '(0, 2]')
+    maximum: float = bounded(1.0, '(0, 2]')   # above 1 they move the cap on returns: actor.caps
     spacing: Literal['linear', 'log'] = 'linear'
     power: float = bounded(1.0, '(0, inf)')   # 1 is even; more draws low levels more often, high ones if log
     relabel: float = bounded(0.0, '[0, 1]')   # share of a minibatch with fresh levels instead of the episodes' own
@@ -155,7 +157,7 @@ class ValidationSettings(Group):
     interval: int = bounded(500, '[1, inf)')    # training episodes between two validations
     episodes: int = bounded(1000, '[1, inf)')   # per risk level
     alphas: tuple[float, ...] = bounded((0.02, 0.1, 0.3, 0.6, 1.0), '(0, 1]')
-    levels: tuple[float, ...] = bounded((), '(0, 1]')     # trained levels to drive, if the dial is calibrated
+    levels: tuple[float, ...] = bounded((), '(0, 2]')     # trained levels to drive, if the dial is calibrated
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -191,8 +193,10 @@ class Recipe:
               'paper is a formula for Gaussians: with critic.kind quantile use cvar')
         check(self.critic.kind != 'categorical' or self.actor.risk == 'cvar', 'actor.risk',
               f'a categorical critic knows cvar only, got {self.actor.risk}')
-        check(not self.actor.cap or self.learning.n_step == 1, 'actor.cap',
-              'what several decisions bring together cannot be capped: set learning.n_step to 1, or leave it at 0')
+        check(not self.actor.caps or self.learning.n_step == 1, 'actor.caps',
+              'what several decisions bring together cannot be capped: set learning.n_step to 1, or leave it out')
+        check(self.alpha.maximum <= 1.0 or bool(self.actor.caps and self.dial.episodes), 'alpha.maximum',
+              'levels above 1 move a cap and are no alphas: set actor.caps and dial.episodes, or leave it at 1')
         check(not self.dial.episodes or self.actor.risk == 'cvar', 'dial.episodes',
               f'a dial is calibrated for cvar, not for actor.risk {self.actor.risk}: leave it at 0')
         check(not self.dial.episodes or self.alpha.minimum < self.alpha.maximum, 'dial.episodes',

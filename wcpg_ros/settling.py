@@ -63,8 +63,7 @@ def settled(chosen: ModelFile, recipe: Recipe, drives: Replay, rng: np.random.Ge
             progress: bool = True) -> ModelFile:
     """The model with its critics settled on what its actor does; cut short, and of no use, once `stopped`."""
     info, tensors = chosen.info, chosen.tensors
-    plain = replace(recipe, critic=replace(recipe.critic, kappa=0.0), actor=replace(recipe.actor, cap=0.0),
-                    alpha=replace(recipe.alpha, relabel=0.0))
+    plain = replace(recipe, critic=replace(recipe.critic, kappa=0.0), alpha=replace(recipe.alpha, relabel=0.0))
     learner = Learner(plain, info.observation_size, info.action_bound, rng)
     learner.begin_from(tensors)
     normaliser = Normaliser.fixed(tensors['normaliser.mean'], tensors['normaliser.std'])

@@ -13,7 +13,7 @@ from sim_node.observation import Layout
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.learner import Learner
 from wcpg_ros.normaliser import Normaliser
-from wcpg_ros.risk import empirical_cvar
+from wcpg_ros.risk import empirical_cvar, tail_share
 from wcpg_ros.seeds import VALIDATION
 
 
@@ -41,7 +41,7 @@ class LevelReport:
     timeout: float
     steps: float             # mean simulation steps of the successful
     mean_return: float       # undiscounted, as reported in tables
-    cvar: float              # of the return, at this alpha
+    cvar: float              # of the return, at this alpha (at 1 for higher levels)
     predicted_mean: float    # the critic's, at the first decision, of the discounted return …
     realised_mean: float     # … and what came
     predicted_std: float     # root mean square of the critic's sigma at the first decision …
@@ -115,7 +115,7 @@ def _report(level: float, drives: Drives, predicted_mean: NDArray, predicted_std
         alpha=level, success=float(won.mean()), collision=float((drives.outcome == COLLISION).mean()),
         timeout=float((drives.outcome == TIMEOUT).mean()),
         steps=float(drives.steps[won].mean()) if won.any() else float('nan'),
-        mean_return=float(drives.returns.mean()), cvar=float(empirical_cvar(drives.returns, level)),
+        mean_return=float(drives.returns.mean()), cvar=float(empirical_cvar(drives.returns, float(tail_share(level)))),
         predicted_mean=float(predicted_mean.mean()), realised_mean=float(drives.discounted.mean()),
         predicted_std=float(np.sqrt(np.mean(predicted_std ** 2))),
         realised_std=float(np.sqrt(np.mean((drives.discounted - predicted_mean) ** 2))))
