@@ -29,9 +29,9 @@ def test_between_pairs_the_dial_is_linear() -> None:
 
 @pytest.mark.parametrize(('pairs', 'words'), [
     ([[0.1, 0.1]], 'one pair'), ([[0.1, 0.2], [0.1, 0.3]], 'alphas must rise'),
-    ([[0.1, 0.3], [0.2, 0.2]], 'levels must not fall'), ([[0.0, 0.1], [1.0, 1.0]], 'risk levels'),
-    ([[0.1, 0.1], [1.0, 1.5]], 'risk levels'), ([[0.1], [1.0, 1.0]], 'risk levels'),
-    ([[0.1, float('nan')], [1.0, 1.0]], 'risk levels')])
+    ([[0.1, 0.3], [0.2, 0.2]], 'levels must not fall'), ([[0.0, 0.1], [1.0, 1.0]], 'is not an alpha'),
+    ([[0.1, 0.1], [1.5, 1.5]], 'is not an alpha'), ([[0.1, 0.1], [1.0, 2.5]], r'a level within \(0, 2\]'),
+    ([[0.1], [1.0, 1.0]], 'is not an alpha'), ([[0.1, float('nan')], [1.0, 1.0]], 'is not an alpha')])
 def test_what_makes_no_dial_is_refused(pairs, words) -> None:
     with pytest.raises(DialError, match=words):
         check_dial(pairs)
