@@ -271,8 +271,9 @@ def test_relabelling_draws_fresh_levels_in_range_for_a_share_of_the_minibatch(sh
 
 
 def test_returns_are_capped_by_the_level_that_a_transition_has_in_the_minibatch() -> None:
-    recipe = Recipe(actor=ActorSettings(caps=(10.0, 40.0)), critic=CriticSettings(return_scale=10.0),
-                    alpha=AlphaSettings(minimum=0.5, maximum=0.5, relabel=0.5), learning=LearningSettings(batch=BATCH),
+    recipe = Recipe(critic=CriticSettings(return_scale=10.0),
+                    alpha=AlphaSettings(minimum=0.5, maximum=0.5, relabel=0.5, caps=(10.0, 40.0)),
+                    learning=LearningSettings(batch=BATCH),
                     validation=ValidationSettings(alphas=(0.5,)))
     learner, replay = Learner(recipe, STATE, 4.0, np.random.default_rng(0)), filled_replay()
     replay.column('alpha')[:] = np.sqrt(2.0)     # half of the way from 1 to 2, by factors: a cap of 20

@@ -127,11 +127,11 @@ def test_the_median_seed_is_shipped_and_none_is_lost(tmp_path: Path, capsys: pyt
 def test_a_file_fits_its_recipe_but_for_what_was_not_there_yet(tmp_path: Path) -> None:
     settings = RunSettings(config='config/paper.yaml', file=str(tmp_path / '{scenario}_{seed}.safetensors'))
     run, model = Run('wcpg', 'merge', 0, settings), seeded_model(0, 0)
-    actor = to_mapping(run.recipe())['actor']
-    older = {name: value for name, value in actor.items() if name != 'caps'}     # of which there are none by default
-    for its, fits in ((actor, True), (older, True), ({**actor, 'caps': [5.0, 6.0]}, False),
-                      ({**actor, 'hat': 5.0}, False)):
-        recipe = {**to_mapping(run.recipe()), 'actor': its}
+    alpha = to_mapping(run.recipe())['alpha']
+    older = {name: value for name, value in alpha.items() if name != 'caps'}     # of which there are none by default
+    for its, fits in ((alpha, True), (older, True), ({**alpha, 'caps': [5.0, 6.0]}, False),
+                      ({**alpha, 'hat': 5.0}, False)):
+        recipe = {**to_mapping(run.recipe()), 'alpha': its}
         ModelFile(dataclasses.replace(model.info, recipe=recipe), model.tensors).save(run.file)
         assert run.fits() is fits, its
 

@@ -51,7 +51,7 @@ def test_critics_settle_on_what_the_policy_brings() -> None:
 
 def test_nothing_is_capped_any_more() -> None:
     chosen = random_model(critic='quantile', mean=True, return_scale=10.0)
-    settings = recipe(critic={**TWIN, 'twin': False, 'quantiles': 32}, actor={'caps': [10.0, 40.0]},
+    settings = recipe(critic={**TWIN, 'twin': False, 'quantiles': 32}, alpha={'caps': [10.0, 40.0]},
                       dial={'episodes': 1, 'critic_updates': 1500})
     replay = two_decisions(lambda rng, size: np.full(size, 30.0))
     model = settled(chosen, settings, replay, np.random.default_rng(1), lambda: False, progress=False)

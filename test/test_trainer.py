@@ -261,8 +261,8 @@ def test_a_model_of_another_layout_is_refused(tmp_path) -> None:
     ('actor: {risk: braveness}', "actor.risk: unknown risk measure 'braveness'"),
     ('critic: {variance_target: td_error}', 'does not work: Eq. 8 compares roots'),
     ('{critic: {kind: quantile}, actor: {risk: paper}}', 'actor.risk: paper is a formula for Gaussians'),
-    ('{actor: {caps: [13.0, 40.0]}, learning: {n_step: 3}}', 'actor.caps: what several decisions bring together'),
-    ('actor: {caps: [13.0]}', r'actor.caps: expected none, or the lowest and the highest, got \[13.0\]'),
+    ('{alpha: {caps: [13.0, 40.0]}, learning: {n_step: 3}}', 'alpha.caps: what several decisions bring together'),
+    ('alpha: {caps: [13.0]}', r'alpha.caps: expected none, or the lowest and the highest, got \[13.0\]'),
     ('alpha: {maximum: 2.0}', 'alpha.maximum: levels above 1 move a cap and are no alphas'),
     ('- a list', 'expected settings'), ('a: [', 'cannot be read as YAML'), ('base: nowhere.yaml', 'cannot be read'),
 ])

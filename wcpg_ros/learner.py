@@ -158,8 +158,8 @@ class Learner:
 
     def learn(self, rate: float = 1.0) -> Losses:
         """One update of every network from self.batch, whose rewards are capped first."""
-        if self.recipe.actor.caps:
-            cap = return_cap(self.batch.alpha, *self.recipe.actor.caps) / self.recipe.critic.return_scale
+        if self.recipe.alpha.caps:
+            cap = return_cap(self.batch.alpha, *self.recipe.alpha.caps) / self.recipe.critic.return_scale
             np.minimum(self.batch.reward, cap.astype(np.float32), out=self.batch.reward)
         critic_loss = self._learn_critics(rate, self.recipe.critic.caution)
         actor_value = self._update_actor(rate * self.recipe.actor.learning_rate)

@@ -65,7 +65,6 @@ class ActorSettings(Group):
     """What the actor maximises."""
 
     risk: str = 'cvar'                                     # see risk.py; `paper` is the printed coefficient
-    caps: tuple[float, ...] = bounded((), '(0, inf)')      # lowest and highest cap on returns, see risk.return_cap
     learning_rate: float = bounded(1e-4, '(0, inf)')
     pre_tanh_penalty: float = bounded(0.0, '[0, inf)')     # times out², keeps tanh from saturating
     behaviour_cloning: float = bounded(0.0, '[0, inf)')    # times (a - a_data)², risk values scaled to 1 (TD3+BC)
@@ -73,8 +72,6 @@ class ActorSettings(Group):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(not self.caps or (len(self.caps) == 2 and self.caps[0] < self.caps[1]), 'actor.caps',
-              f'expected none, or the lowest and the highest, got {list(self.caps)}')
         try:
             risk_measure(self.risk)
         except ValueError as error:
@@ -90,13 +87,16 @@ class AlphaSettings(Group):
     """
 
     minimum: float = bounded(0.01, '(0, 2]')
-    maximum: float = bounded(1.0, '(0, 2]')   # above 1 they move the cap on returns: actor.caps
+    maximum: float = bounded(1.0, '(0, 2]')   # above 1 they move the cap on returns
+    caps: tuple[float, ...] = bounded((), '(0, inf)')   # the lowest and the highest, see risk.return_cap
     spacing: Literal['linear', 'log'] = 'linear'
     power: float = bounded(1.0, '(0, inf)')   # 1 is even; more draws low levels more often, high ones if log
     relabel: float = bounded(0.0, '[0, 1]')   # share of a minibatch with fresh levels instead of the episodes' own
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check(not self.caps or (len(self.caps) == 2 and self.caps[0] < self.caps[1]), 'alpha.caps',
+              f'expected none, or the lowest and the highest, got {list(self.caps)}')
         check(self.minimum <= self.maximum, 'minimum', f'expected at most the maximum, {self.maximum:g}, '
                                                        f'got {self.minimum:g}')
 
@@ -193,10 +193,10 @@ class Recipe:
               'paper is a formula for Gaussians: with critic.kind quantile use cvar')
         check(self.critic.kind != 'categorical' or self.actor.risk == 'cvar', 'actor.risk',
               f'a categorical critic knows cvar only, got {self.actor.risk}')
-        check(not self.actor.caps or self.learning.n_step == 1, 'actor.caps',
+        check(not self.alpha.caps or self.learning.n_step == 1, 'alpha.caps',
               'what several decisions bring together cannot be capped: set learning.n_step to 1, or leave it out')
-        check(self.alpha.maximum <= 1.0 or bool(self.actor.caps and self.dial.episodes), 'alpha.maximum',
-              'levels above 1 move a cap and are no alphas: set actor.caps and dial.episodes, or leave it at 1')
+        check(self.alpha.maximum <= 1.0 or bool(self.alpha.caps and self.dial.episodes), 'alpha.maximum',
+              'levels above 1 move a cap and are no alphas: set alpha.caps and dial.episodes, or leave it at 1')
         check(not self.dial.episodes or self.actor.risk == 'cvar', 'dial.episodes',
               f'a dial is calibrated for cvar, not for actor.risk {self.actor.risk}: leave it at 0')
         check(not self.dial.episodes or self.alpha.minimum < self.alpha.maximum, 'dial.episodes',
