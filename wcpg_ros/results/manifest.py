@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sim_node.settings import SettingsError, check, from_mapping, read_yaml, replaced
 from wcpg_ros.model_file import ModelFile, unpack
-from wcpg_ros.settings import Group, Recipe, bounded, load_recipe
+from wcpg_ros.settings import Group, Recipe, ValidationSettings, bounded, load_recipe
 
 MANIFEST = Path('config/results.yaml')
 TRAIN = 'python -m wcpg_ros.results.training'
@@ -108,10 +108,10 @@ class Run:
             trained_by = from_mapping(Recipe, unpack(self.file)[0]['recipe'], str(self.file))
         except SettingsError:     # it says what no recipe has any more
             return False
-        unread = ('alpha', 'dial', 'offline') if self.settings.algorithm != 'wcpg' else ()
         wanted = self.recipe()
-        return all(getattr(trained_by, group.name) == getattr(wanted, group.name)
-                   for group in dataclasses.fields(Recipe) if group.name not in unread)
+        if self.settings.algorithm == 'wcpg':
+            return trained_by == wanted
+        return _read_by_baselines(trained_by) == _read_by_baselines(wanted)
 
     def _filled(self, text: str) -> str:
         return text.format(scenario=self.scenario, seed=self.seed)
@@ -172,6 +172,13 @@ def check_files(runs: Iterable[Run]) -> None:
     if stale:
         raise SettingsError(f'{_and_more(stale)}: trained by another recipe than that of the manifest; move it away '
                             f'and train with `{TRAIN}`')
+
+
+def _read_by_baselines(recipe: Recipe) -> Recipe:
+    """A recipe without what is about levels."""
+    return Recipe(recipe.networks, recipe.critic, recipe.actor, exploration=recipe.exploration,
+                  learning=recipe.learning, world=recipe.world,
+                  validation=ValidationSettings(episodes=recipe.validation.episodes))
 
 
 def _and_more(runs: list[Run]) -> str:
