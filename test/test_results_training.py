@@ -49,7 +49,8 @@ def test_a_wrong_manifest_is_refused(change: dict, message: str, tmp_path: Path)
 def test_training_fills_what_is_missing_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     content = {'scenarios': ['merge'], 'seeds': [0], 'evaluation': {}, 'runs': {
         'wcpg': {'config': 'config/merge.yaml', 'file': str(tmp_path / 'w_{scenario}_{seed}.safetensors'),
-                 'episodes': 60, 'changes': {'validation.episodes': 10, 'learning.batch': 32}},
+                 'episodes': 60, 'changes': {'validation.episodes': 10, 'learning.batch': 32, 'dial.episodes': 20,
+                                             'dial.levels': 4, 'dial.critic_updates': 10}},
         'ddpg': {'config': 'config/merge.yaml', 'file': str(tmp_path / 'd_{scenario}_{seed}.safetensors'),
                  'algorithm': 'ddpg', 'decisions': {'merge': 200},
                  'changes': {'validation.episodes': 10, 'learning.batch': 32}}}}
