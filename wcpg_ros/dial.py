@@ -55,14 +55,6 @@ def levels_of(pairs: Pairs, alpha: ArrayLike) -> NDArray[np.float32]:
     return np.interp(array, alphas, levels).astype(np.float32)
 
 
-def alpha_of(pairs: Pairs, level: float) -> float:
-    """The alpha that a dial gives a level, or the nearest it has."""
-    if not pairs:
-        return level
-    alphas, levels = np.asarray(pairs, np.float64).T
-    return float(np.interp(level, levels, alphas))
-
-
 def spread_levels(minimum: float, maximum: float, count: int) -> NDArray[np.float32]:
     """Levels to drive, spread evenly over log level."""
     return np.geomspace(minimum, maximum, count).astype(np.float32).clip(np.float32(minimum), np.float32(maximum))

@@ -24,6 +24,7 @@ class World(Protocol):
     observation_size: int
     action_bound: float
     layout: Layout
+    auto_reset: bool     # whether another episode follows one that has ended, or the scene stands still
 
     def reset(self, seeds: NDArray[np.int64], stride: int | None = None) -> NDArray[np.float32]: ...
     def step(self, accelerations: NDArray, repeat: int = 1) -> Any: ...
@@ -64,6 +65,7 @@ class Drives(NamedTuple):
 def drive(act: Callable[[NDArray], NDArray], world: World, levels: int, repeat: int, gamma: float = 1.0) -> Drives:
     """The validation episodes, once for each level: as many of the world's scenes, in the order of the levels."""
     episodes = world.n // levels
+    world.auto_reset = False
     observation = world.reset(np.tile(VALIDATION + np.arange(episodes), levels))
     running = np.ones(world.n, np.bool_)
     outcome, steps = np.zeros(world.n, np.int64), np.zeros(world.n, np.int64)

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sim_node.scenario import load_scenario
-from wcpg_ros.dial import alpha_of
 from wcpg_ros.episode_store import Drive
-from wcpg_ros.model_file import ModelFile
 from wcpg_ros.resampling import bootstrap_cvars
 from wcpg_ros.results.context import Context, markdown
 from wcpg_ros.results.intervals import difference, holm
@@ -37,14 +35,14 @@ def drives(context: Context) -> Iterator[Drive]:
         for alpha in context.evaluation.alphas:
             for name in ('ours', 'paper', 'printed'):
                 yield from policies(context, name, scenario, alpha)
-        for level, name in _loner_names(context):
-            yield from (drive for pair in _loner_pairs(context, scenario, level, name) for drive in pair)
+        for alpha, name in _loner_names(context):
+            yield from (drive for pair in _loner_pairs(context, scenario, alpha, name) for drive in pair)
 
 
 def _loner_names(context: Context) -> list[tuple[float, str]]:
-    """The levels that have networks of their own, and their runs."""
-    named = ((level, f'alone_{level}') for level in context.evaluation.alphas)
-    return [(level, name) for level, name in named if name in context.manifest.runs]
+    """The alphas that have networks of their own, and their runs."""
+    named = ((alpha, f'alone_{alpha}') for alpha in context.evaluation.alphas)
+    return [(alpha, name) for alpha, name in named if name in context.manifest.runs]
 
 
 def lines(context: Context) -> list[str]:
@@ -97,33 +95,32 @@ def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
             '(α = 1), against the policy of α itself.', '', *markdown(['', *OUTCOMES], body)]
 
 
-def _loner_pairs(context: Context, scenario: str, level: float, name: str) -> list[tuple[Drive, Drive]]:
-    """Networks conditioned on alpha, at the level that networks of one level alone were trained for, and those."""
-    pairs = zip(context.runs('ours', scenario), context.runs(name, scenario), strict=False)
-    return [(context.drive(scenario, ours.file, alpha_of(ModelFile.load(ours.file).info.dial, level)),
-             context.drive(scenario, alone.file, level)) for ours, alone in pairs]
+def _loner_pairs(context: Context, scenario: str, alpha: float, name: str) -> list[tuple[Drive, Drive]]:
+    """The paper's networks at alpha, and those that were trained for it alone."""
+    return list(zip(policies(context, 'paper', scenario, alpha), policies(context, name, scenario, alpha),
+                    strict=False))
 
 
 def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
-    compared = [(scenario, level, [[context.rows(drive)['return'] for drive in pair]
-                                   for pair in _loner_pairs(context, scenario, level, name)])
-                for scenario in scenarios for level, name in _loner_names(context)]
-    cvars = [(*bootstrap_cvars(np.stack(pair), [level]), place)
-             for place, (_, level, pairs) in enumerate(compared) for pair in pairs]
+    compared = [(scenario, alpha, [[context.rows(drive)['return'] for drive in pair]
+                                   for pair in _loner_pairs(context, scenario, alpha, name)])
+                for scenario in scenarios for alpha, name in _loner_names(context)]
+    cvars = [(*bootstrap_cvars(np.stack(pair), [alpha]), place)
+             for place, (_, alpha, pairs) in enumerate(compared) for pair in pairs]
     p_values = holm([difference(value[0, 0] - value[1, 0], drawn[:, 0, 0] - drawn[:, 1, 0])[1]
                      for value, drawn, _ in cvars])
     body = []
-    for place, (scenario, level, _) in enumerate(compared):
+    for place, (scenario, alpha, _) in enumerate(compared):
         values = np.array([value[:, 0] for value, _, at in cvars if at == place])     # [pairs, 2]
         significant = [p < 0.05 for p, (_, _, at) in zip(p_values, cvars, strict=True) if at == place]
-        better = sum(sure and ours > alone for sure, (ours, alone) in zip(significant, values, strict=True))
-        body.append([f'{load_scenario(scenario).title}, level {level:g}', *map(_spread, values.T),
+        better = sum(sure and conditioned > alone
+                     for sure, (conditioned, alone) in zip(significant, values, strict=True))
+        body.append([f'{load_scenario(scenario).title}, α = {alpha:g}', *map(_spread, values.T),
                      f'{better} better, {sum(significant) - better} worse'])
     return ['### One network for all α, or one for each', '',
-            'The empirical CVaR, at the trained level, of the episode\'s return: one network conditioned on the level, '
-            'at that level (not at the one that its dial gives to this α), against networks trained for that level '
-            'alone, for as many episodes; pairs of training seeds on the same episodes (bootstrap, p < 0.05 after '
-            'Holm\'s correction over this table).', '',
+            'The empirical CVaR at α of the episode\'s return: one network conditioned on α, with the paper\'s values, '
+            'against networks trained for this α alone, for as many episodes; pairs of training seeds on the same '
+            'episodes (bootstrap, p < 0.05 after Holm\'s correction over this table).', '',
             *markdown(['', 'conditioned', 'alone', 'conditioned is, in seeds'], body)]
 
 
