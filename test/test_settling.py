@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +70,8 @@ def test_returns_that_differ_by_little_stay_apart() -> None:
 
 def test_what_it_settles_on_is_what_the_policy_drives() -> None:
     world = TrafficLight(32)
-    chosen = random_model(observation_size=world.observation_size, vehicles=1)
+    dial = [[0.01, 0.002], [0.1, 0.5], [1.0, 0.8]]
+    chosen = random_model(observation_size=world.observation_size, vehicles=1, dial=dial)
     settings = recipe(dial={'episodes': 1, 'critic_updates': 64})
     drives = drives_of(chosen, settings, world, 4, 7, np.random.default_rng(1), lambda: False)
     assert drives.size == drives.capacity == DECISIONS_PER_UPDATE * 64
@@ -77,12 +79,17 @@ def test_what_it_settles_on_is_what_the_policy_drives() -> None:
     state, following = drives.rows[:, :d], drives.rows[:, d:2 * d]
     columns = dict(zip(COLUMNS, drives.rows[:, 2 * d:].T, strict=True))
     assert np.array_equal(state[:32], TrafficLight(32).reset(np.arange(7, 39)))
-    assert len(np.unique(columns['alpha'])) > 32
+    level = columns['alpha']
+    assert len(np.unique(level)) > 32
+    assert level.min() >= 0.002
+    assert level.max() <= 0.8
+    assert np.mean(level < 0.5) == pytest.approx(0.5, abs=0.15)     # as many alphas below 0.1 as above
     assert (columns['done'] == (columns['outcome'] != RUNNING)).all()
     assert not columns['reward'][columns['done'] == 0].any()
-    own = np.isclose(columns['action'], Policy(chosen).act(state, columns['alpha']), atol=1e-5)
+    undialled = Policy(replace(chosen, info=replace(chosen.info, dial=[], alpha_min=0.002)))
+    own = np.isclose(columns['action'], undialled.act(state, level), atol=1e-5)
     assert 0.0 < 1.0 - own.mean() < TRIED / TRYING
-    here, there = ([(row.tobytes(), alpha) for row, alpha in zip(rows, columns['alpha'], strict=True)]
+    here, there = ([(row.tobytes(), alpha) for row, alpha in zip(rows, level, strict=True)]
                    for rows in (state, following))
     known = set(here)
     goes_on = np.isin(np.arange(drives.size), [i for i, place in enumerate(there) if place in known])

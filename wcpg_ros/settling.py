@@ -6,10 +6,11 @@ critics alone, both towards the mean of the two, evaluate it. They use the plain
 draws together quantiles that differ by less than its width, once more at every decision back from the end. No return is
 capped any more.
 
-They learn from new drives of that policy, each at its own level. Replay made them fear more than came, we think because
-an observation does not tell tempers: those who are met by exploring, or by the policies that came before, are not those
-whom this policy meets in what looks like the same state. What other actions would bring is learnt from single ones,
-after which an episode is driven on but not learnt from.
+They learn from new drives of that policy, at the levels that its dial gives to alphas spread evenly over log alpha:
+nobody will ask about others. Replay made them fear more than came, we think because an observation does not tell
+tempers: those who are met by exploring, or by the policies that came before, are not those whom this policy meets in
+what looks like the same state. What other actions would bring is learnt from single ones, after which an episode is
+driven on but not learnt from.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
-from wcpg_ros.learner import Learner, draw_alphas
+from wcpg_ros.dial import levels_of
+from wcpg_ros.learner import Learner
 from wcpg_ros.model_file import ModelFile
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.policy import Policy
@@ -37,11 +40,11 @@ TRIED = 0.1                           # … at a decision with this probability
 
 def drives_of(chosen: ModelFile, recipe: Recipe, world: World, repeat: int, first_seed: int,
               rng: np.random.Generator, stopped: Callable[[], bool]) -> Replay:
-    """What the policy meets, at levels drawn as in training; cut short once `stopped`."""
-    policy, scenes = Policy(chosen), world.n
+    """What the policy meets, on all of its dial; cut short once `stopped`."""
+    policy, scenes, dial = Policy(chosen), world.n, chosen.info.dial
     drives = Replay(DECISIONS_PER_UPDATE * recipe.dial.critic_updates, world.observation_size)
     observation = world.reset(np.arange(first_seed, first_seed + scenes)).copy()
-    alpha, steps = draw_alphas(recipe.alpha, rng, scenes), np.zeros(scenes, np.int64)
+    alpha, steps = _spread_alphas(chosen, rng, scenes), np.zeros(scenes, np.int64)
     trying, its_own = np.arange(scenes) % TRYING == 0, np.ones(scenes, np.bool_)     # still the policy's own doing
     while drives.size < drives.capacity and not stopped():
         tries = trying & its_own & (rng.random(scenes) < TRIED)
@@ -49,14 +52,20 @@ def drives_of(chosen: ModelFile, recipe: Recipe, world: World, repeat: int, firs
         action = np.where(tries, other, policy.act(observation, alpha)).astype(np.float32)
         result = world.step(action, repeat)
         taken, done, kept = result.steps - steps, result.done, np.flatnonzero(its_own)[:drives.capacity - drives.size]
-        columns = {'action': action, 'reward': result.reward, 'done': done, 'alpha': alpha, 'outcome': result.outcome,
+        columns = {'action': action, 'reward': result.reward, 'done': done, 'alpha': levels_of(dial, alpha),
+                   'outcome': result.outcome,
                    'discount': np.float32(recipe.learning.gamma) ** taken.astype(np.float32)}
         drives.add(observation[kept], result.final_observation[kept],
                    **{name: values[kept] for name, values in columns.items()})
         observation, steps = result.observation.copy(), np.where(done, 0, result.steps)
-        alpha[done] = draw_alphas(recipe.alpha, rng, int(done.sum()))
+        alpha[done] = _spread_alphas(chosen, rng, int(done.sum()))
         its_own = (its_own & ~tries) | done
     return drives
+
+
+def _spread_alphas(chosen: ModelFile, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
+    low, high = chosen.info.alpha_min, chosen.info.alpha_max
+    return (low * (high / low) ** rng.random(count)).astype(np.float32)
 
 
 def settled(chosen: ModelFile, recipe: Recipe, drives: Replay, rng: np.random.Generator, stopped: Callable[[], bool],

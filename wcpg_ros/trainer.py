@@ -219,7 +219,7 @@ class Trainer:
         self._tally = dict.fromkeys(TALLIES, 0.0)
 
     def calibrate(self, progress: bool = True) -> bool:
-        """Settle the best policy's critic and give it the dial that suits it, if asked for; False after a Ctrl-C."""
+        """Give the best policy the dial that suits it and settle its critic, if asked for; False after a Ctrl-C."""
         recipe = self.config.recipe
         if not recipe.dial.episodes or (best := ModelFile.load(self.run_directory.best)).info.dial:
             return True
@@ -227,17 +227,19 @@ class Trainer:
         levels = spread_levels(recipe.alpha.minimum, recipe.alpha.maximum, recipe.dial.levels)
         returns = []
         with interrupts(self._ask_to_stop):
-            if recipe.dial.critic_updates:
-                drives = drives_of(best, recipe, self._make_world(SCENES), self.repeat,
-                                   settling_start(self.config.seed), self._settle_rng, lambda: self._stop)
-                best = settled(best, recipe, drives, self._settle_rng, lambda: self._stop, progress)
             for level in tqdm(levels, disable=not progress, unit='level', desc='calibrating the dial', leave=False):
                 if self._stop:
                     return False
                 returns.append(drive(partial(policy.act, alpha=level), world, 1, self.repeat).returns)
-        pairs = calibrate(levels, np.concatenate(returns))
-        info = replace(best.info, dial=pairs, alpha_min=pairs[0][0], alpha_max=pairs[-1][0])
-        ModelFile(info, best.tensors).save(self.run_directory.best)
+            pairs = calibrate(levels, np.concatenate(returns))
+            best = replace(best, info=replace(best.info, dial=pairs, alpha_min=pairs[0][0], alpha_max=pairs[-1][0]))
+            if recipe.dial.critic_updates:
+                drives = drives_of(best, recipe, self._make_world(SCENES), self.repeat,
+                                   settling_start(self.config.seed), self._settle_rng, lambda: self._stop)
+                best = settled(best, recipe, drives, self._settle_rng, lambda: self._stop, progress)
+            if self._stop:
+                return False
+        best.save(self.run_directory.best)
         return True
 
     def summary(self) -> str:
