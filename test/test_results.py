@@ -91,11 +91,23 @@ def test_calibration_errors_by_hand() -> None:
     mean, cvar = errors(made, 0.1)
     assert (mean.predicted, mean.realised) == pytest.approx((17.0, 15.0))
     assert mean.error == pytest.approx(0.2)
-    assert mean.constant == pytest.approx(0.5 * 4 / 5, abs=0.01)     # the bin in the middle holds both kinds
+    assert mean.constant == pytest.approx(0.5)
     assert not mean.believable
     assert (cvar.predicted, cvar.realised) == pytest.approx((10.0, 10.0))     # said of no episode, but of all
     made['predicted_mean'] = came + 0.5
     assert errors(made, 0.1)[0].believable
+
+
+def test_a_critic_that_knows_the_few_who_may_go_at_once_beats_a_constant() -> None:
+    """15% are sure of 20, the others get 10; in a bin of 20% the worst would all be of the others."""
+    came = np.where(np.arange(1000) < 150, 20.0, 10.0)
+    made = np.zeros(1000, [(name, np.float32) for name in ('discounted', 'predicted_mean', 'predicted_cvar', 'drawn')])
+    for name in made.dtype.names or ():
+        made[name] = came
+    error = errors(made, 0.02)[1]
+    assert error.error == 0.0
+    assert error.constant == pytest.approx(0.1)     # of the spread, 10: one bin of ten is off by all of it
+    assert error.believable
 
 
 def test_the_episode_shown_is_the_success_whose_sigma_rises_most_and_falls_again() -> None:

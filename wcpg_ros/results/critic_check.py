@@ -16,14 +16,14 @@ from wcpg_ros.results.manifest import Run
 from wcpg_ros.risk import empirical_cvar
 
 PICTURE = 'calibration.png'
-BINS = 5
+BINS = 10     # of five, one holds all who may go at once and some who may not, and its worst 2% are those
 
 
 @dataclass(frozen=True)
 class Error:
     """How far predictions are from what came, as a share of the 5–95% spread of what came.
 
-    Episodes are put into five equal bins by their prediction, and within a bin what the critic said of its episodes is
+    Episodes are put into ten equal bins by their prediction, and within a bin what the critic said of its episodes is
     compared with what came of them. CVaR of many episodes is not the mean of each one's CVaR, so one return is drawn
     from what the critic held possible in each, and CVaR taken of those. A constant, the same figure of all episodes,
     knows no bin from another.
@@ -108,7 +108,7 @@ def lines(context: Context) -> list[str]:
             'the `train` row, against the discounted returns that came. On the diagonal, the predicted distribution is '
             'right: a share x of the returns lies below its quantile x.', '',
             context.link(PICTURE, 'Predicted against realised quantiles of the return'), '',
-            'Error: the episodes in five bins by their prediction, mean distance between what was said and what came '
+            'Error: the episodes in ten bins by their prediction, mean distance between what was said and what came '
             'in a bin, in % of the 5–95% spread of the returns. For CVaR, what was said is one return per episode, '
             'drawn from the distribution predicted for it. A constant predictor says the same for all. '
             'Believable: at most 10%, and below the constant.', '',

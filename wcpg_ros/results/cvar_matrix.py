@@ -138,7 +138,8 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument('--row', default='train')
     parser.add_argument('--alphas', type=float, nargs='+', default=list(ALPHAS))
     parser.add_argument('--episodes', type=int, default=10_000, help='per policy (default: 10,000)')
-    parser.add_argument('--seed', type=int, default=0, help='of the episodes (default: 0; 100 is kept for the results)')
+    parser.add_argument('--seed', type=int, default=0,
+                        help='of the episodes (default: 0); that of config/results.yaml is kept for the results')
     parser.add_argument('--backend', default='processes', help=f'{BACKENDS} (default: processes)')
     parser.add_argument('--keep', type=Path, default=Path('results/episodes'), metavar='DIRECTORY',
                         help='where driven episodes are kept (default: results/episodes)')

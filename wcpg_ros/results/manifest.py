@@ -20,7 +20,7 @@ TRAIN = 'python -m wcpg_ros.results.training'
 class EvaluationSettings(Group):
     """How much is driven."""
 
-    seed: int = bounded(100, '[0, 999]')
+    seed: int = bounded(0, '[0, 999]')
     episodes: int = bounded(1000, '[1, inf)')
     matrix_episodes: int = bounded(10_000, '[1, inf)')
     curve_episodes: int = bounded(3000, '[1, inf)')
