@@ -1,9 +1,11 @@
 """Baselines: trained by libraries on our scenes, driven without them."""
 
+import gc
 import itertools
 import json
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +107,16 @@ def test_the_penalty_is_the_gradient_of_its_term() -> None:
     (torch.tanh(same).mean() + 0.01 * (same ** 2).mean()).backward()
     assert torch.allclose(x.grad, same.grad)
     assert isinstance(make_run('ddpg').model.actor.mu[-1], PenalisedTanh)
+
+
+def test_an_update_that_is_over_leaves_nothing_behind() -> None:
+    layer = torch.nn.Linear(3, 1)
+    x = layer(torch.ones(4, 3))
+    known = weakref.ref(x)
+    PenalisedTanh(0.01)(x).mean().backward()
+    del x
+    gc.collect()
+    assert known() is None
 
 
 def test_the_recipe_says_where_to_drive(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -78,7 +78,8 @@ class PenalisedTanh(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Of a minibatch."""
         if x.requires_grad:
-            x.register_hook(lambda slope: slope + 2.0 * self._penalty / len(x) * x.detach())
+            value = x.detach()     # a hook that held x itself would keep it, and all that led to it, for ever
+            x.register_hook(lambda slope: slope + 2.0 * self._penalty / len(value) * value)
         return torch.tanh(x)
 
 
