@@ -109,8 +109,9 @@ def test_killed_half_way_it_goes_on_where_it_was(tmp_path: Path) -> None:
     kept = list(tmp_path.glob('store/*.parquet'))
     assert 3 <= len(kept) < 40
     assert all(len(read_parquet(file)) == CHUNK for file in kept)
-    wanted = Drive('merge', 'predict:1', episodes=CHUNK * len(kept))
-    assert EpisodeStore(tmp_path / 'store').fill([wanted], 'serial', progress=False) == 0     # none was lost
+    later = 8     # two threads do not end their chunks in order, but not far from it
+    wanted = Drive('merge', 'predict:1', episodes=CHUNK * (len(kept) + later))
+    assert EpisodeStore(tmp_path / 'store').fill([wanted], 'serial', progress=False) == later     # none was lost
 
 
 @pytest.mark.parametrize(('changes', 'message'), [
