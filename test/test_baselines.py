@@ -18,7 +18,7 @@ from sim_node.settings import replaced
 from wcpg_ros import evaluate
 from wcpg_ros.baselines import train
 from wcpg_ros.baselines.baseline_file import Baseline, BaselineInfo
-from wcpg_ros.baselines.c51 import C51Run, Network, QuickC51
+from wcpg_ros.baselines.c51 import C51Run, EvenReplay, Network, QuickC51
 from wcpg_ros.baselines.stable import HeldNoise, PenalisedTanh, StableRun
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.model_file import ModelError, ModelFile
@@ -217,6 +217,19 @@ def test_the_quick_projection_is_tianshous() -> None:
         quick, theirs = run._algorithm._target_dist(batch), C51._target_dist(run._algorithm, batch)
     torch.testing.assert_close(quick, theirs, atol=1e-5, rtol=0.0)
     assert Network(4, [8], 5.0)(np.zeros((2, 4)))[0].sum(-1).tolist() == pytest.approx(np.ones((2, 9)))
+
+
+@pytest.mark.parametrize('added', [3, 25])     # not full yet, and gone round
+def test_every_transition_kept_is_as_likely_to_be_sampled(added: int) -> None:
+    from tianshou.data import Batch
+    replay = EvenReplay(4 * 10, 4, random_seed=0)
+    for k in range(added):
+        first = np.arange(4) + 4 * k
+        replay.add(Batch(obs=first, act=first, rew=np.zeros(4), terminated=np.ones(4, bool),
+                         truncated=np.zeros(4, bool), obs_next=first, info=Batch()))
+    seen, times = np.unique(replay.sample(40_000)[0].obs, return_counts=True)
+    assert seen.tolist() == list(range(4 * max(0, added - 10), 4 * added))
+    assert times == pytest.approx(40_000 / len(seen), rel=0.15)
 
 
 def test_the_command_trains_keeps_the_best_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture,

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from tianshou.algorithm.modelfree.c51 import C51, C51Policy
-from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.algorithm.optim import TorchOptimizerFactory
 from tianshou.data import Batch, VectorReplayBuffer
 from tianshou.utils.torch_utils import policy_within_training_step
 
@@ -72,6 +72,17 @@ class QuickC51(C51):
         return target.scatter_add_(1, index + 1, probability * above_share)
 
 
+class EvenReplay(VectorReplayBuffer):
+    """Tianshou's, sampled at once: scenes side by side fill their parts alike, so that none has to be asked."""
+
+    def sample_indices(self, batch_size: int | None) -> NDArray[np.int64]:
+        """Places of transitions, each of those kept as likely as the others."""
+        if not batch_size:     # which asks for all of them
+            return super().sample_indices(batch_size)
+        part, place = np.divmod(self._random_state.choice(len(self), batch_size), len(self) // self.buffer_num)
+        return self._offset[part] + place
+
+
 class C51Run:
     """A training run that can be saved and restored at the border of two `learn` calls."""
 
@@ -92,10 +103,11 @@ class C51Run:
         policy = C51Policy(model=self._network, action_space=gymnasium.spaces.Discrete(ACCELERATIONS),
                            num_atoms=ATOMS, v_min=reward.collision / scale,
                            v_max=(reward.success + reward.bonus) / scale)
-        self._algorithm = QuickC51(policy=policy, optim=AdamOptimizerFactory(recipe.critic.learning_rate),
+        optimizer = TorchOptimizerFactory(torch.optim.Adam, lr=recipe.critic.learning_rate, fused=True)
+        self._algorithm = QuickC51(policy=policy, optim=optimizer,
                                    gamma=learning.gamma ** scenario.action_repeat,
                                    target_update_freq=round(1.0 / learning.tau))
-        self._replay = VectorReplayBuffer(min(learning.replay, decisions), recipe.world.scenes, random_seed=seed)
+        self._replay = EvenReplay(min(learning.replay, decisions), recipe.world.scenes, random_seed=seed)
         self._updates = round(learning.updates_per_decision * recipe.world.scenes)
         self._observation = self.world.reset()
 
