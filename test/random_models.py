@@ -42,12 +42,6 @@ def random_model(seed=0, quantiles=32, actor_widths=None, critic_widths=None, me
     return ModelFile(info, random_tensors(info, seed, quantiles, actor_widths, critic_widths, mean))
 
 
-def seeded_model(weights, seed):
-    """One of the merge that says it was trained with `seed`."""
-    model = random_model(weights, scenario='merge')
-    return ModelFile(replace(model.info, seed=seed), model.tensors)
-
-
 def random_observations(count, size=16, seed=0):
     return np.random.default_rng(seed).normal(0.0, 20.0, (count, size)).astype(np.float32)
 

@@ -7,23 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from random_models import random_model, seeded_model
-from test_baselines import random_baseline
+from made_runs import make_files
+from random_models import random_model
 
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
-from wcpg_ros.baselines.baseline_file import Baseline
 from wcpg_ros.episodes import EPISODE
-from wcpg_ros.model_file import ModelFile
 from wcpg_ros.results import cvar_matrix, learning_curves, page
 from wcpg_ros.results.context import Cell, paper_tables, table_rows
 from wcpg_ros.results.critic_check import errors
 from wcpg_ros.results.cvar_matrix import judge
 from wcpg_ros.results.dial import right_direction
 from wcpg_ros.results.intervals import Interval
-from wcpg_ros.results.manifest import MANIFEST, Run, load_manifest
+from wcpg_ros.results.manifest import MANIFEST, load_manifest
 from wcpg_ros.results.pareto import not_slower, steps_at
 from wcpg_ros.results.uncertainty import choose, moments
-from wcpg_ros.settings import to_mapping
 
 ALPHAS = (0.02, 0.1, 0.3, 0.6, 1.0)
 
@@ -183,18 +180,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / 'm.yaml').write_text(yaml.safe_dump(content))
     manifest = load_manifest(folder / 'm.yaml')
     for k, run in enumerate(manifest.all_runs()):
-        made = seeded_model(k, run.seed) if run.settings.algorithm == 'wcpg' else random_baseline(seed=k)
-        by_recipe(made, run).save(run.file)
-        run.log.write_text('decisions,episodes,seconds,mean_return@1,collision@1,mean_return,collisions,n\n'
-                           '100,9,60,20,0.1,20,1,10\n')
+        make_files(run, k)
     (folder / 'ours_merge_1.safetensors').rename(folder / 'shipped_merge.safetensors')
     (folder / 'ours_merge_1.csv').rename(folder / 'shipped_merge.csv')
     return folder
-
-
-def by_recipe(model: ModelFile | Baseline, run: Run) -> ModelFile | Baseline:
-    """A model that says it was trained by the run's recipe."""
-    return type(model)(dataclasses.replace(model.info, recipe=to_mapping(run.recipe())), model.tensors)
 
 
 def make_page(folder: Path, *options: str) -> int:
@@ -246,7 +235,7 @@ def test_the_small_version_is_of_the_shipped_seed(small: Path, capsys: pytest.Ca
 def test_a_model_of_another_recipe_is_noticed(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run = load_manifest(small / 'm.yaml').runs_of('d4pg', 'merge')[1]
     kept = run.file.read_bytes()
-    seeded_model(5, 1).save(run.file)
+    make_files(run, 5, recipe={})
     try:
         assert make_page(small, '--keep', str(tmp_path / 'store')) == 2
     finally:
@@ -275,7 +264,7 @@ def test_what_is_missing_is_said_before_anything_is_driven(small: Path, tmp_path
 
 def test_learning_curves_are_of_the_ends_of_what_was_trained(tmp_path: Path) -> None:
     run = load_manifest().runs_of('ours', 'merge')[0]
-    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, shipped='', file=str(tmp_path / 'm.x')))
+    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, shipped='', file=str(tmp_path / '{scenario}_{seed}.x')))
     assert learning_curves.read(run, learning_curves.LOWEST) == ([], [], [])
     run.log.write_text('decisions,mean_return@0.5,collision@0.5,mean_return@1e-3,collision@1e-3,mean_return@1,'
                        'collision@1\n100,20,0.02,5,0.001,24,0.04\n200,21,0.01,6,0,25,0.03\n')

@@ -73,6 +73,6 @@ def test_other_figures_refute_the_claim_they_speak_of(changed: Callable[[Drive],
 def test_a_sentence_stands_once_with_all_that_was_found(tmp_path: Path) -> None:
     context = ToldContext(lambda drive: (20, 80) if 'd4pg' in drive.controller else the_papers(drive), tmp_path)
     worse, = (line for line in claims.lines(context) if 'Baselines get worse' in line and line.startswith('- **'))
-    assert worse.count('D4PG: 20.0% on `train`, 20.0% on `train`') == 2
+    assert worse.count('D4PG: 20.0% on `train`, 20.0% on `+') == 2
     assert 'DDPG' not in worse
     assert worse.endswith('is there on every row.')

@@ -2,10 +2,11 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from random_models import seeded_model
+from made_runs import make_files
 
 from sim_node.settings import SettingsError
 from wcpg_ros.interrupts import INTERRUPTED
@@ -27,17 +28,32 @@ def test_every_run_of_the_manifest_can_be_trained() -> None:
     assert manifest.runs_of('penalty', 'merge')[0].recipe().world.changes['reward.collision'] == -1000.0
 
 
+def of_a_run(**settings: Any) -> dict[str, Any]:
+    return {'runs': {'x': {'config': 'c', 'file': '{scenario}_{seed}', **settings}}}
+
+
 @pytest.mark.parametrize(('change', 'message'), [
     ({'seads': [0]}, "unknown setting 'seads'"),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'episodes': 5, 'decisions': {'merge': 5}}}},
-     'x: give episodes or decisions'),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'decisions': {'merge': 5}}}}, 'decisions: give a number for left'),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'episodes': 5}}}, 'x: ppo takes decisions'),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ddpg', 'decisions': {'merge': 5}, 'begins_as': 'x'}}},
-     'x: only ppo begins as a shorter run'),
-    ({'runs': {'x': {'config': 'c', 'file': 'x', 'algorithm': 'ppo', 'decisions': {'merge': 5}, 'begins_as': 'y'}}},
+    (of_a_run(episodes=5, decisions={'merge': 5}), 'give episodes or decisions'),
+    (of_a_run(decisions={'merge': 5}), 'decisions: give a number for left'),
+    (of_a_run(algorithm='ppo', episodes=5), 'ppo takes decisions'),
+    (of_a_run(algorithm='ddpg', decisions={'merge': 5}, begins_as='x'), 'only ppo begins as a shorter run'),
+    (of_a_run(algorithm='ppo', decisions={'left_turn': 5, 'merge': 5}, begins_as='y'),
      "runs.x.begins_as: 'y' is not a run"),
+    (of_a_run(file='{scenario}'), 'expected a path with {scenario} and {seed}, which keep runs apart'),
+    (of_a_run(file='{scenario}_{seed}_{sed}'), 'expected a path with {scenario} and {seed}'),
+    (of_a_run(file='{scenario}_{seed}_{'), "_{: Single '{' encountered"),
+    (of_a_run(shipped='{scenario}_{seed}'), 'expected a path with {scenario}, which'),
+    (of_a_run(seeds=[7]), r'runs.x.seeds: none of \(7,\) is in'),
     ({'evaluation': {'seed': 1000}}, r'evaluation.seed: expected within \[0, 999\]'),
+    ({'evaluation': {'alphas': [0.1, 0.2]}}, 'alphas: give at least three'),
+    ({'evaluation': {'gaps': [2.0, 1.0]}}, 'gaps: expected rising ones'),
+    ({'evaluation': {'margins': []}}, 'margins: expected rising ones'),
+    ({'scenarios': []}, 'scenarios: expected some'),
+    ({'seeds': []}, 'seeds: expected some'),
+    ({'seeds': [0, 0]}, 'seeds: expected some, each once'),
+    ({'seeds': [-1]}, 'seed: expected a whole number from 0'),
+    ({'seeds': [5_000_000_000]}, 'seed: expected a whole number from 0'),
 ])
 def test_a_wrong_manifest_is_refused(change: dict, message: str, tmp_path: Path) -> None:
     content = yaml.safe_load(MANIFEST.read_text())
@@ -113,9 +129,10 @@ def test_the_median_seed_is_shipped_and_none_is_lost(tmp_path: Path, capsys: pyt
     (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content))
     (tmp_path / 'seeds').mkdir()
     scores = {0: 15.0, 1: 14.2, 2: 14.6}
-    for seed, place in enumerate(('merge', 'seeds/merge_1', 'seeds/merge_2')):     # 0 was shipped before
-        seeded_model(seed, seed).save(tmp_path / f'{place}.safetensors')
-        (tmp_path / f'{place}.csv').write_text(f'score,best_score\n1,1\n2,{scores[seed]}\n')
+    for run in load_manifest(tmp_path / 'm.yaml').runs_of('ours', 'merge'):
+        make_files(run, log=f'episodes,best_score\n1,1\n60000,{scores[run.seed]}\n')
+    for kind in ('csv', 'safetensors'):     # 0 was shipped before
+        (tmp_path / 'seeds' / f'merge_0.{kind}').rename(tmp_path / f'merge.{kind}')
     for said in ('now of seed 2, the median of 3', ''):     # the second time there is nothing to do
         assert training.main(['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs')]) == 0
         assert said in capsys.readouterr().out if said else not capsys.readouterr().out
@@ -125,16 +142,70 @@ def test_the_median_seed_is_shipped_and_none_is_lost(tmp_path: Path, capsys: pyt
         assert len(list(tmp_path.rglob('*.safetensors'))) == 3
 
 
+def a_run(folder: Path) -> Run:
+    settings = RunSettings(config='config/paper.yaml', file=str(folder / '{scenario}_{seed}.safetensors'), episodes=60)
+    return Run('wcpg', 'merge', 0, settings)
+
+
 def test_a_file_fits_its_recipe_but_for_what_was_not_there_yet(tmp_path: Path) -> None:
-    settings = RunSettings(config='config/paper.yaml', file=str(tmp_path / '{scenario}_{seed}.safetensors'))
-    run, model = Run('wcpg', 'merge', 0, settings), seeded_model(0, 0)
+    run = a_run(tmp_path)
     alpha = to_mapping(run.recipe())['alpha']
     older = {name: value for name, value in alpha.items() if name != 'caps'}     # of which there are none by default
     for its, fits in ((alpha, True), (older, True), ({**alpha, 'caps': [5.0, 6.0]}, False),
                       ({**alpha, 'hat': 5.0}, False)):
-        recipe = {**to_mapping(run.recipe()), 'alpha': its}
-        ModelFile(dataclasses.replace(model.info, recipe=recipe), model.tensors).save(run.file)
-        assert run.fits() is fits, its
+        make_files(run, recipe={**to_mapping(run.recipe()), 'alpha': its})
+        assert run.objection() == ('' if fits else f'{run.file}: trained by another recipe than that of the manifest')
+
+
+def test_a_file_of_another_run_is_not_taken_for_it(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    make_files(run)
+    assert not run.objection()
+    for change, said in (({'seed': 1}, 'made by wcpg for merge with seed 1'),
+                         ({'scenario': 'left_turn'}, 'made by wcpg for left_turn with seed 0')):
+        make_files(run, **change)
+        assert said in run.objection()
+    baseline = dataclasses.replace(run.settings, algorithm='ppo', episodes=0, decisions={'merge': 50})
+    make_files(dataclasses.replace(run, settings=baseline))
+    assert 'made by ppo for merge' in run.objection()
+    run.file.write_bytes(run.file.read_bytes()[:-9])
+    assert 'cut short or corrupted' in run.objection()
+
+
+@pytest.mark.parametrize(('log', 'said'), [
+    ('episodes,best_score\n30,1\n', 'ends at 30 of 60 episodes'), ('', 'no learning curve, or cut short'),
+    ('episodes,best_score\n30,1\nsix', 'no learning curve, or cut short')])
+def test_a_run_that_was_cut_short_is_not_taken_for_a_whole_one(log: str, said: str, tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    make_files(run)
+    run.log.write_text(log)
+    assert said in run.objection()
+
+
+def test_training_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run = a_run(tmp_path)
+    content = {'scenarios': ['merge'], 'seeds': [0], 'evaluation': {},
+               'runs': {'wcpg': {**to_mapping(run.settings), 'shipped': str(tmp_path / '{scenario}.safetensors')}}}
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump(content))
+    options = ['--manifest', str(tmp_path / 'm.yaml'), '--runs', str(tmp_path / 'runs')]
+
+    make_files(run, seed=3)
+    shipped = run.file.rename(tmp_path / 'merge.safetensors')
+    before = shipped.read_bytes()
+    assert training.main(options) == 2
+    assert 'of a seed that the manifest does not have; move it away' in capsys.readouterr().err
+    assert shipped.read_bytes() == before
+
+    shipped.write_bytes(before[:-9])
+    assert training.main([*options, '--list']) == 2
+    assert 'cut short or corrupted' in capsys.readouterr().err
+    shipped.unlink()
+
+    make_files(run, log='episodes,best_score\n30,1\n')
+    assert training.main([*options, '--list']) == 0
+    assert 'ends at 30 of 60 episodes' in capsys.readouterr().out
+    assert training.main(options) == 2
+    assert 'ends at 30 of 60 episodes\nmove it away' in capsys.readouterr().err
 
 
 def test_all_missing_files_are_counted() -> None:

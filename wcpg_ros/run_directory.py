@@ -27,6 +27,7 @@ from sim_node.settings import SettingsError, from_mapping
 from wcpg_ros.bag_rules import Rules
 from wcpg_ros.model_file import write_atomically
 from wcpg_ros.places import make_writable
+from wcpg_ros.seeds import run_seed
 from wcpg_ros.settings import Recipe, to_mapping
 
 Config = TypeVar('Config')
@@ -47,6 +48,9 @@ class RunConfig:
     bags: tuple[str, ...] = ()     # learnt from before …
     rules: Rules = field(default_factory=Rules)     # … and how they are read
     decisions: int = 0             # … or so many decisions, if not 0
+
+    def __post_init__(self) -> None:
+        run_seed(self.seed)
 
 
 class RunDirectory:
@@ -113,8 +117,8 @@ class RunDirectory:
                 arrays = {name: file[name] for name in file.files}
             return arrays, json.loads(arrays.pop('facts').tobytes())
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise RunError(f'{self.checkpoint}: cut short or damaged ({error}); start the run again, '
-                           f'or go on with {self.best.name}') from None
+            raise RunError(f'{self.checkpoint}: cut short or damaged ({error}); remove '
+                           f'{self.path} and start again, or be content with {self.best.name}') from None
 
 
 def nested(arrays: dict[str, NDArray], prefix: str) -> dict[str, NDArray]:

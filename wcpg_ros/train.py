@@ -98,17 +98,18 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
     decisions = 0 if options.decisions is None else options.decisions
     if options.decisions is not None and options.episodes is not None:
         parser.error('give --episodes or --decisions, not both')
-    if min(seeds) < 0 or episodes < (0 if bags else 1) or (options.decisions is not None and decisions < 1):
-        parser.error('--seed, --seeds and --then-sim must be at least 0, --episodes and --decisions at least 1')
+    if len(set(seeds)) < len(seeds):
+        parser.error('--seeds: give each once')
+    if episodes < (0 if bags else 1) or (options.decisions is not None and decisions < 1):
+        parser.error('--then-sim must be at least 0, --episodes and --decisions at least 1')
     if Path(options.scenario).is_file():
         options.scenario = str(Path(options.scenario).resolve())     # so that --resume finds it from anywhere
     load_scenario(options.scenario, recipe.world.row, recipe.world.changes)   # fails before anything is made
-    runs = []
-    for seed in seeds:
-        path = options.out / f'seed{seed}' if options.seeds else options.out
-        RunDirectory.create(path, RunConfig(options.scenario, seed, episodes, recipe, bags, rules, decisions))
-        runs.append(path)
-    return runs
+    configs = {options.out / f'seed{seed}' if options.seeds else options.out:
+               RunConfig(options.scenario, seed, episodes, recipe, bags, rules, decisions) for seed in seeds}
+    for path, config in configs.items():
+        RunDirectory.create(path, config)
+    return list(configs)
 
 
 def _resumed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Path]:

@@ -28,7 +28,7 @@ from wcpg_ros.episodes import drive, summary
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.run_directory import RunDirectory, RunError
-from wcpg_ros.seeds import VALIDATION_SEED
+from wcpg_ros.seeds import VALIDATION_SEED, run_seed
 from wcpg_ros.settings import Recipe, load_recipe, to_mapping
 
 INTERVAL = 20_000     # decisions between two validations, each followed by a checkpoint
@@ -43,6 +43,9 @@ class BaselineConfig:
     seed: int
     decisions: int
     recipe: Recipe
+
+    def __post_init__(self) -> None:
+        run_seed(self.seed)
 
 
 class BaselineTrainer:
@@ -154,8 +157,8 @@ def main(args: list[str] | None = None) -> int:
             for name in ('algorithm', 'config', 'out'):
                 if getattr(given, name) is None:
                     parser.error(f'--{name} is needed (or --resume)')
-            if given.seed < 0 or given.decisions < 1:
-                parser.error('--seed must be at least 0, --decisions at least 1')
+            if given.decisions < 1:
+                parser.error('--decisions must be at least 1')
             recipe = replaced(load_recipe(given.config), parse_changes(given.set), 'recipe')
             scenario = given.scenario or recipe.world.scenario
             if not scenario:
@@ -164,7 +167,7 @@ def main(args: list[str] | None = None) -> int:
             check_terms(config)
             path = RunDirectory.create(given.out, config).path
         BaselineTrainer(path).train()
-    except (SettingsError, RunError) as error:
+    except (SettingsError, RunError, OSError) as error:
         print(f'baseline: {error}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -131,12 +131,12 @@ def _about_baselines(context: Context, scenario: str, shown: dict[str, Column]) 
         rates = _rates(context, column, scenario)
         known = paper_tables()[scenario]['train'][shown[label].paper][0]
         yield Claim('Baselines collide on the `train` row as often as in the paper, within 2 points.',
-                    f'{title}, {label}', f'{percent(rates["train"])}% (the paper: {known}%)',
+                    f'{title}, {column.label}', f'{percent(rates["train"])}% (the paper: {known}%)',
                     abs(rates['train'] - known / 100) <= 0.02,
                     'Our scenes hold a gamble that no skill removes, so that a learner of the mean return goes on '
                     'taking it; how large it is differs from the paper\'s scenes, which are not published.')
-        worst = max(rates, key=lambda row: rates[row])
-        yield Claim('Baselines get worse off the `train` row, by half or more.', f'{title}, {label}',
+        worst = max((row for row in rates if row != 'train'), key=lambda row: rates[row])
+        yield Claim('Baselines get worse off the `train` row, by half or more.', f'{title}, {column.label}',
                     f'{percent(rates["train"])}% on `train`, {percent(rates[worst])}% on `{worst}` (the paper: '
                     f'{known}%, up to {paper[1]}%)',
                     rates[worst] >= 1.5 * rates['train'] and rates[worst] >= 0.01,

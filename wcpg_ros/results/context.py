@@ -17,7 +17,7 @@ from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.episode_store import Drive, EpisodeStore
 from wcpg_ros.results.intervals import Interval, bootstrap_mean, wilson
-from wcpg_ros.results.manifest import TRAIN, EvaluationSettings, Manifest, Run
+from wcpg_ros.results.manifest import MANIFEST, TRAIN, EvaluationSettings, Manifest, Run
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Cell:
 class Context:
     """Drives are named, then filled all at once, then read."""
 
-    def __init__(self, manifest: Manifest, store: EpisodeStore, page: Path, quick: bool = False) -> None:
-        self.manifest, self.store, self.page, self.quick = manifest, store, page, quick
+    def __init__(self, manifest: Manifest, store: EpisodeStore, page: Path, quick: bool = False,
+                 source: Path = MANIFEST) -> None:
+        self.manifest, self.store, self.page, self.quick, self.source = manifest, store, page, quick, source
         self.pictures = page.parent / 'pictures'
         self._cells: dict[Drive, Cell] = {}
 

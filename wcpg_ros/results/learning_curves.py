@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from statistics import median
 
@@ -33,7 +32,7 @@ def read(run: Run, place: int = HIGHEST) -> tuple[list[float], list[float], list
 
     `place` is that of WCPG's risk level among those of its log; a baseline has only one.
     """
-    rows = _log(run)
+    rows = run.read_log()
     decisions = [float(row['decisions']) for row in rows]
     levels = [name.removeprefix('mean_return@') for name in (rows or [{}])[0] if name.startswith('mean_return@')]
     if levels:
@@ -42,13 +41,6 @@ def read(run: Run, place: int = HIGHEST) -> tuple[list[float], list[float], list
                 [100 * float(row[f'collision@{level}']) for row in rows])
     return (decisions, [float(row['mean_return']) for row in rows],
             [100 * float(row['collisions']) / float(row['n']) for row in rows])
-
-
-def _log(run: Run) -> list[dict[str, str]]:
-    if not run.log.is_file():
-        return []
-    with run.log.open(newline='') as file:
-        return list(csv.DictReader(file))
 
 
 def lines(context: Context) -> list[str]:
@@ -88,9 +80,9 @@ def _costs(context: Context) -> list[str]:
     body = []
     for scenario in context.manifest.scenarios:
         for name in context.manifest.runs:
-            runs = [run for run in context.runs(name, scenario) if _log(run)]
+            runs = [run for run in context.runs(name, scenario) if run.read_log()]
             if runs:
-                last = [_log(run)[-1] for run in runs]
+                last = [run.read_log()[-1] for run in runs]
                 third, fourth = np.mean([quarters(*read(run)[:2]) for run in runs], axis=0)
                 gain = '–' if np.isnan(third) else f'{third:.1f} → {fourth:.1f}'
                 body.append([f'{load_scenario(scenario).title}: `{name}`', len(last),

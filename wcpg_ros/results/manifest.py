@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import string
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from sim_node.settings import SettingsError, check, from_mapping, read_yaml, replaced
-from wcpg_ros.model_file import ModelFile, unpack
+from wcpg_ros.model_file import ModelError, ModelFile, unpack
+from wcpg_ros.seeds import run_seed
 from wcpg_ros.settings import Group, Recipe, ValidationSettings, bounded, load_recipe
 
 MANIFEST = Path('config/results.yaml')
 TRAIN = 'python -m wcpg_ros.results.training'
+MOVE_AWAY = f'move it away, and train with `{TRAIN}`'
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,13 @@ class EvaluationSettings(Group):
     gaps: tuple[float, ...] = bounded((3.0,), '[0, inf)')
     table_gap: float = bounded(4.0, '[0, inf)')
     margins: tuple[float, ...] = (0.0,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(len(self.alphas) > 2, 'alphas', 'give at least three, or nobody is two settings away')
+        for name in ('alphas', 'curve_alphas', 'gaps', 'margins'):
+            values = getattr(self, name)
+            check(bool(values) and sorted(set(values)) == list(values), name, f'expected rising ones, got {values}')
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,17 @@ class RunSettings(Group):
               f'{self.file}: {self.algorithm} takes decisions')
         check(not self.begins_as or self.algorithm == 'ppo', 'runs', f'{self.file}: only ppo begins as a shorter run, '
               'as the others\' learning rates fall with the length of the run')
+        _check_place(self.file, '{scenario}', '{seed}')
+        if self.shipped:
+            _check_place(self.shipped, '{scenario}')
+
+
+def _check_place(place: str, *names: str) -> None:
+    try:
+        filled = {f'{{{name}}}' for _, name, *_ in string.Formatter().parse(place) if name is not None}
+    except ValueError as error:
+        raise SettingsError(f'runs: {place}: {error}') from None
+    check(filled == set(names), 'runs', f'{place}: expected a path with {" and ".join(names)}, which keep runs apart')
 
 
 @dataclass(frozen=True)
@@ -92,6 +114,11 @@ class Run:
         """Its length, or 0 if that is counted in episodes."""
         return self.settings.decisions.get(self.scenario, 0)
 
+    @property
+    def episodes(self) -> int:
+        """Its length, or 0 if that is counted in decisions."""
+        return 0 if self.decisions else self.settings.episodes or self.recipe().world.episodes
+
     def recipe(self) -> Recipe:
         """What it is trained by."""
         config = Path(self._filled(self.settings.config))
@@ -99,19 +126,49 @@ class Run:
         scene = {'world.changes': {**recipe.world.changes, **self.settings.scene}}
         return replaced(recipe, scene, str(config))
 
-    def fits(self) -> bool:
-        """Whether its file was trained by this recipe; a baseline has no place for all of it.
+    @property
+    def trained(self) -> bool:
+        """Whether its files are there: a model and its learning curve."""
+        return self.file.is_file() and self.log.is_file()
+
+    def objection(self) -> str:
+        """Why its files are not those of this run; nothing if they are."""
+        try:
+            info = unpack(self.file)[0]
+        except ModelError as error:
+            return str(error)
+        found = info.get('algorithm', 'wcpg'), info.get('scenario'), info.get('seed')
+        if found != (self.settings.algorithm, self.scenario, self.seed):
+            return '{}: made by {} for {} with seed {}'.format(self.file, *found)
+        if not self._by_this_recipe(info):
+            return f'{self.file}: trained by another recipe than that of the manifest'
+        unit, length = ('decisions', self.decisions) if self.decisions else ('episodes', self.episodes)
+        try:
+            done = float(self.read_log()[-1][unit])
+        except (LookupError, ValueError, UnicodeDecodeError):
+            return f'{self.log}: no learning curve, or cut short'
+        return '' if done >= length else f'{self.log}: ends at {done:,.0f} of {length:,} {unit}'
+
+    def _by_this_recipe(self, info: dict[str, Any]) -> bool:
+        """A baseline has no place for all of a recipe.
 
         What a file does not say was not there yet when it was trained, and is as by default.
         """
         try:
-            trained_by = from_mapping(Recipe, unpack(self.file)[0]['recipe'], str(self.file))
+            trained_by = from_mapping(Recipe, info['recipe'], str(self.file))
         except SettingsError:     # it says what no recipe has any more
             return False
         wanted = self.recipe()
         if self.settings.algorithm == 'wcpg':
             return trained_by == wanted
         return _read_by_baselines(trained_by) == _read_by_baselines(wanted)
+
+    def read_log(self) -> list[dict[str, str]]:
+        """Its learning curve, a row per validation; nothing if there is none."""
+        if not self.log.is_file():
+            return []
+        with self.log.open(newline='') as file:
+            return list(csv.DictReader(file))
 
     def _filled(self, text: str) -> str:
         return text.format(scenario=self.scenario, seed=self.seed)
@@ -128,7 +185,14 @@ class Manifest:
     one_each: bool = False     # one run of each kind: the shipped one, or else the first
 
     def __post_init__(self) -> None:
+        for names in ('scenarios', 'seeds'):
+            values = getattr(self, names)
+            check(bool(values) and len(set(values)) == len(values), names, f'expected some, each once, got {values}')
+        for seed in self.seeds:
+            run_seed(seed)
         for name, run in self.runs.items():
+            check(not run.seeds or bool(set(run.seeds) & set(self.seeds)), f'runs.{name}.seeds',
+                  f'none of {run.seeds} is in {self.seeds}')
             check(not run.begins_as or run.begins_as in self.runs, f'runs.{name}.begins_as',
                   f'{run.begins_as!r} is not a run')
             for scenario in self.scenarios if run.decisions else ():
@@ -162,16 +226,22 @@ def load_manifest(path: Path = MANIFEST) -> Manifest:
 
 
 def check_files(runs: Iterable[Run]) -> None:
-    """An error that names the files that are not there, or not by the recipe as it is, and how to make them."""
-    runs = list(runs)
-    missing = [run for run in runs if not run.file.is_file() or not run.log.is_file()]
+    """An error that names the files that are not there, and those that are not of these runs, and how to make them."""
+    problems, missing, objections = [], *sorted_out(runs)
     if missing:
         names = ' '.join(dict.fromkeys(run.name for run in missing))
-        raise SettingsError(f'{_and_more(missing)}: not trained yet; train with `{TRAIN} --only {names}`')
-    stale = [run for run in runs if not run.fits()]
-    if stale:
-        raise SettingsError(f'{_and_more(stale)}: trained by another recipe than that of the manifest; move it away '
-                            f'and train with `{TRAIN}`')
+        problems.append(f'{_and_more([str(run.file) for run in missing])}: not trained yet; train with '
+                        f'`{TRAIN} --only {names}`')
+    if objections:
+        problems.append(f'{_and_more(objections)}; {MOVE_AWAY}')
+    if problems:
+        raise SettingsError('\n'.join(problems))
+
+
+def sorted_out(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
+    """The runs whose files are not there, and what is wrong with those that are."""
+    runs = list(runs)
+    return [run for run in runs if not run.trained], [text for run in runs if run.trained and (text := run.objection())]
 
 
 def _read_by_baselines(recipe: Recipe) -> Recipe:
@@ -181,5 +251,5 @@ def _read_by_baselines(recipe: Recipe) -> Recipe:
                   validation=ValidationSettings(episodes=recipe.validation.episodes))
 
 
-def _and_more(runs: list[Run]) -> str:
-    return f'{runs[0].file}{f" and {len(runs) - 1} more" if len(runs) > 1 else ""}'
+def _and_more(texts: list[str]) -> str:
+    return f'{texts[0]}{f" and {len(texts) - 1} more" if len(texts) > 1 else ""}'

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from wcpg_ros.results.manifest import Run
+from sim_node.settings import SettingsError
+from wcpg_ros.results.manifest import MOVE_AWAY, Run
 
 
 def score(run: Run) -> float:
     """Of its best checkpoint, on the validation seeds."""
-    with run.log.open(newline='') as file:
-        return float(list(csv.DictReader(file))[-1]['best_score'])
+    return float(run.read_log()[-1]['best_score'])
 
 
 def median_run(runs: Sequence[Run]) -> Run:
     """The run whose score is the median; of an even number, the lower of the two in the middle."""
     return sorted(runs, key=score)[(len(runs) - 1) // 2]
+
+
+def check_place(runs: Sequence[Run]) -> None:
+    """An error where the shipped model is of none of the runs: another one would be put in its place."""
+    for run in runs:
+        shipped = run.shipped_file
+        if shipped and shipped.is_file() and all(each.file != shipped for each in runs):
+            raise SettingsError(f'{shipped}: of a seed that the manifest does not have; {MOVE_AWAY}')
 
 
 def ship(runs: Sequence[Run]) -> Run:

@@ -71,13 +71,15 @@ def drives(context: Context) -> Iterator[Drive]:
 def lines(context: Context) -> list[str]:
     """The tables, and the comparisons."""
     seeds, n = len(context.runs('ours', context.manifest.scenarios[0])), context.evaluation.episodes
+    paper_length = f'{context.runs("paper", context.manifest.scenarios[0])[0].episodes:,}'
     text = ['## Extrapolation', '',
             f'Trained on the `train` row only. Each cell: collisions in %, mean of {seeds} training seeds (lowest–'
             f'highest seed), {n:,} episodes each; then success / time-outs in %; then, in italics, the paper\'s '
             'collisions and success (one seed, 100 episodes). Every seed by itself, as k of n with Wilson\'s '
             f'intervals, steps and returns: [{context.page.stem}_cells.md]({context.page.stem}_cells.md). The '
             'baselines are the same in both blocks: trained on the terms of the shipped models, with as many decisions '
-            'and networks as large; those of the paper\'s values are smaller and trained for 5,000 episodes.', '']
+            f'and networks as large; those of the paper\'s values are smaller and trained for {paper_length} episodes.',
+            '']
     for scenario in context.manifest.scenarios:
         for block, name in BLOCKS.items():
             text += [f'### {load_scenario(scenario).title}: {name}', '', *_table(context, scenario, block)]

@@ -24,9 +24,10 @@ from sim_node.settings import SettingsError, choices
 from wcpg_ros.baselines.train import BaselineConfig, BaselineTrainer, check_terms
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend, run_jobs
+from wcpg_ros.model_file import write_atomically
 from wcpg_ros.places import make_writable
-from wcpg_ros.results.manifest import MANIFEST, Manifest, Run, load_manifest
-from wcpg_ros.results.shipping import ship
+from wcpg_ros.results.manifest import MANIFEST, MOVE_AWAY, Manifest, Run, load_manifest, sorted_out
+from wcpg_ros.results.shipping import check_place, ship
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import to_mapping
 from wcpg_ros.train import make_trainer
@@ -61,11 +62,9 @@ def _scene(run: Run) -> Scenario:
 
 def config_of(run: Run) -> RunConfig | BaselineConfig:
     """What its trainer is told."""
-    settings, recipe = run.settings, run.recipe()
-    if settings.algorithm == 'wcpg':
-        episodes = 0 if run.decisions else settings.episodes or recipe.world.episodes
-        return RunConfig(run.scenario, run.seed, episodes, recipe, decisions=run.decisions)
-    return BaselineConfig(settings.algorithm, run.scenario, run.seed, run.decisions, recipe)
+    if run.settings.algorithm == 'wcpg':
+        return RunConfig(run.scenario, run.seed, run.episodes, run.recipe(), decisions=run.decisions)
+    return BaselineConfig(run.settings.algorithm, run.scenario, run.seed, run.decisions, run.recipe())
 
 
 def _begin(job: Training, config: RunConfig | BaselineConfig) -> None:
@@ -89,9 +88,8 @@ def train_run(job: Training) -> bool:
     elif not make_trainer(job.directory).run(progress=False):
         return False
     files = RunDirectory(job.directory)
-    job.run.file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(files.log, job.run.log)
-    shutil.copy(files.best, job.run.file)
+    write_atomically(job.run.log, files.log.read_bytes())
+    write_atomically(job.run.file, files.best.read_bytes())
     return True
 
 
@@ -99,7 +97,7 @@ def _ship(manifest: Manifest) -> None:
     for name, settings in manifest.runs.items():
         for scenario in manifest.scenarios:
             runs = manifest.runs_of(name, scenario)
-            if settings.shipped and all(run.file.is_file() and run.log.is_file() for run in runs):
+            if settings.shipped and all(run.trained and not run.objection() for run in runs):
                 before = [run for run in runs if run.file == run.shipped_file]
                 if (chosen := ship(runs)) not in before:
                     print(f'{chosen.file}: now of seed {chosen.seed}, the median of {len(runs)} on validation')
@@ -121,12 +119,16 @@ def main(args: Sequence[str] | None = None) -> int:
             if name not in manifest.runs:
                 raise SettingsError(f'run {name!r} is not in {given.manifest}; {choices(manifest.runs)}')
         wanted = [run for run in manifest.all_runs() if not given.only or run.name in given.only]
-        missing = [run for run in wanted if not run.file.is_file()]
+        check_place(wanted)
+        missing, objections = sorted_out(wanted)
         if given.list:
-            print('\n'.join(str(run.file) for run in missing) or 'nothing is missing')
+            print('\n'.join([*(str(run.file) for run in missing), *objections]) or 'nothing is missing')
             return 0
+        if objections:
+            raise SettingsError('\n'.join([*objections, MOVE_AWAY]))
         check_backend(given.backend)
-        make_writable(given.runs)
+        for directory in {given.runs, *(run.file.parent for run in missing)}:
+            make_writable(directory)
         jobs = [_training(run, manifest, given.runs) for run in missing]
         for job in jobs:
             config = config_of(job.run)
@@ -139,7 +141,7 @@ def main(args: Sequence[str] | None = None) -> int:
             if not ended:     # by a Ctrl-C, which is meant for all of them
                 break
         _ship(manifest)
-    except (SettingsError, RunError, OSError) as error:
+    except (ValueError, RunError, OSError) as error:
         print(f'training: {error}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
