@@ -22,6 +22,7 @@ from wcpg_ros.baselines.c51 import C51Run, EvenReplay, Network, QuickC51
 from wcpg_ros.baselines.stable import HeldNoise, PenalisedTanh, StableRun
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.model_file import ModelError, ModelFile
+from wcpg_ros.run_directory import RunDirectory
 from wcpg_ros.seeds import training_start
 from wcpg_ros.settings import ExplorationSettings, load_recipe
 
@@ -250,6 +251,14 @@ def test_the_command_trains_keeps_the_best_and_goes_on(tmp_path: Path, capsys: p
     assert 'exists already' in capsys.readouterr().err
     (out / 'log.csv').write_text('\n'.join([*log, 'written after the checkpoint']) + '\n')
     assert train.main(['--resume', str(out)]) == 0
+    with RunDirectory(out).locked():
+        assert train.main(['--resume', str(out)]) == 2
+    assert 'another process is training in there' in capsys.readouterr().err
+    for place, said in (('--out', 'cannot be written to'), ('--seed', 'seed: expected a whole number')):
+        (tmp_path / 'file').touch()
+        value = str(tmp_path / 'file' / 'run') if place == '--out' else '-1'
+        assert train.main([*options, '--out', str(tmp_path / 'other'), place, value]) == 2
+        assert said in capsys.readouterr().err
     assert train.main(['--resume', str(tmp_path)]) == 2
     assert 'not a run directory' in capsys.readouterr().err
 

@@ -119,13 +119,14 @@ def test_the_plot_is_a_picture(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(('args', 'message'), [
-    (['--trials', '0'], 'trials = 0: must be at least 1'),
-    (['--intervals', '-1'], 'intervals = -1: must be at least 1'),
+    (['--trials', '0'], 'trials = 0: must be from 1 to 100,000'),
+    (['--intervals', '-1'], 'intervals = -1: must be from 1'),
+    (['--intervals', '100000000'], 'intervals = 100000000: must be from 1 to 500'),
     (['--seed', '-1'], 'seed = -1: must be at least 0'),
     (['--trials', '5', '--plot', '/nowhere/at/all.png'], '/nowhere/at/all.png'),
 ])
 def test_bad_arguments_are_named(args, message, capsys):
-    assert main(args) == 1
+    assert main(args) == 2
     assert message in capsys.readouterr().err
 
 
@@ -136,5 +137,5 @@ def test_an_unknown_reading_names_the_choices():
 
 def test_a_plot_without_matplotlib_says_how_to_get_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
-    assert main(['--trials', '5', '--plot', str(tmp_path / 'lanes.png')]) == 1
+    assert main(['--trials', '5', '--plot', str(tmp_path / 'lanes.png')]) == 2
     assert "needs matplotlib: pip install 'wcpg_ros[pictures]'" in capsys.readouterr().err

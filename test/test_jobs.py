@@ -6,9 +6,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,6 +113,55 @@ def test_killed_half_way_it_goes_on_where_it_was(tmp_path: Path) -> None:
     later = 8     # two threads do not end their chunks in order, but not far from it
     wanted = Drive('merge', 'predict:1', episodes=CHUNK * (len(kept) + later))
     assert EpisodeStore(tmp_path / 'store').fill([wanted], 'serial', progress=False) == later     # none was lost
+
+
+def test_what_was_cut_short_is_driven_again_and_what_is_damaged_is_named(tmp_path: Path) -> None:
+    wanted = Drive('merge', 'gap:3', episodes=2 * CHUNK + 500)
+    store = EpisodeStore(tmp_path / 'store')
+    store.fill([wanted], 'serial', progress=False)
+    whole = store.rows(wanted)
+    empty, half, _ = sorted((tmp_path / 'store').iterdir())
+    empty.write_bytes(b'')
+    half.write_bytes(half.read_bytes()[:-100])
+    assert store.fill([wanted], 'serial', progress=False) == 2
+    assert store.rows(wanted).tobytes() == whole.tobytes()
+    content = bytearray(half.read_bytes())
+    content[4:200] = bytes(196)     # its end, which says what is in it, stays
+    half.write_bytes(content)
+    with pytest.raises(SettingsError, match=rf'{half}: damaged .*; remove it'):
+        store.rows(wanted)
+
+
+def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    code = (f'from wcpg_ros.jobs import run_jobs; from test_jobs import note_and_wait\n'
+            f'if __name__ == "__main__": list(run_jobs(note_and_wait, [{str(tmp_path / "a")!r}, '
+            f'{str(tmp_path / "b")!r}]))')
+    script = tmp_path / 'script.py'
+    script.write_text(code)
+    path = os.pathsep.join([str(Path(__file__).parent), os.getcwd()])
+    process = subprocess.Popen([sys.executable, str(script)], env={**os.environ, 'PYTHONPATH': path})
+    workers = [int(until(lambda name=name: (tmp_path / name).exists() and (tmp_path / name).read_text()))
+               for name in 'ab']
+    process.kill()
+    process.wait()
+    for worker in workers:
+        until(lambda worker=worker: not Path(f'/proc/{worker}').exists() or
+              ') Z ' in Path(f'/proc/{worker}/stat').read_text())
+
+
+def note_and_wait(path: str) -> None:
+    """A job that says where it is done, and takes long."""
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(300)
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    """What it is, once it is something."""
+    deadline = time.monotonic() + 60
+    while not (found := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
 
 
 @pytest.mark.parametrize(('changes', 'message'), [

@@ -307,8 +307,8 @@ def test_the_command_line_says_what_is_wrong_and_fails(path):
     path.write_bytes(b'nothing')
     done = subprocess.run([sys.executable, '-m', 'wcpg_ros.model_file', 'show', str(path)],
                           capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f'error: {path}: not a safetensors file')
+    assert done.returncode == 2
+    assert done.stderr.startswith(f'model_file: {path}: not a safetensors file')
     assert 'Traceback' not in done.stderr
 
 
@@ -354,5 +354,5 @@ def test_the_exported_actor_drives_like_the_policy(path, tmp_path, dial):
 def test_exporting_without_onnx_says_how_to_get_it(path, monkeypatch, capsys):
     random_model().save(path)
     monkeypatch.setitem(sys.modules, 'onnx', None)
-    assert main(['onnx', str(path), str(path.with_suffix('.onnx'))]) == 1
+    assert main(['onnx', str(path), str(path.with_suffix('.onnx'))]) == 2
     assert "needs the package onnx: pip install 'wcpg_ros[train]'" in capsys.readouterr().err

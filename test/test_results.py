@@ -264,7 +264,8 @@ def test_what_is_missing_is_said_before_anything_is_driven(small: Path, tmp_path
 
 def test_learning_curves_are_of_the_ends_of_what_was_trained(tmp_path: Path) -> None:
     run = load_manifest().runs_of('ours', 'merge')[0]
-    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, shipped='', file=str(tmp_path / '{scenario}_{seed}.x')))
+    settings = dataclasses.replace(run.settings, shipped='', file=str(tmp_path / '{scenario}_{seed}.x'))
+    run = dataclasses.replace(run, settings=settings)
     assert learning_curves.read(run, learning_curves.LOWEST) == ([], [], [])
     run.log.write_text('decisions,mean_return@0.5,collision@0.5,mean_return@1e-3,collision@1e-3,mean_return@1,'
                        'collision@1\n100,20,0.02,5,0.001,24,0.04\n200,21,0.01,6,0,25,0.03\n')

@@ -107,7 +107,8 @@ def table(entries: list[Row]) -> str:
 
 
 def main(args: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog='python -m wcpg_ros.calibration', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--update', type=Path, help='a Markdown file with the marks of this table in it')
     parser.add_argument('--updates', type=int, default=8_000, help='per critic')
     options = parser.parse_args(args)
@@ -116,7 +117,7 @@ def main(args: list[str] | None = None) -> None:
     lines = options.update.read_text().splitlines() if options.update and options.update.is_file() else []
     if options.update and not {BEGIN, END} <= set(lines):
         parser.error(f'--update: {options.update} is no file with the lines {BEGIN} and {END}')
-    text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=12, leave=False)])
+    text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=12, leave=False, disable=None)])
     print(text)
     if options.update:
         page = options.update.read_text()

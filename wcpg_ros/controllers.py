@@ -122,6 +122,8 @@ def prepare(scenario: str, row: str, controller: str, alpha: float | None = None
                 raise SettingsError(f'controller {controller!r}: brake takes no number; choose {CHOICES}')
             return scene, Constant(-limit)
         value = _number(controller, number)
+        if kind == 'gap' and value < 0.0:
+            raise SettingsError(f'controller {controller!r}: nobody is less than 0 s away')
         if kind != 'constant':
             return scene, Rule(GAP if kind == 'gap' else PREDICT, value)
         if abs(value) > limit:

@@ -33,7 +33,7 @@ from wcpg_ros.critic_watch import CriticWatch
 from wcpg_ros.episodes import drive
 from wcpg_ros.jobs import cores, run_jobs
 from wcpg_ros.model_file import write_atomically
-from wcpg_ros.parquet import read_parquet, write_parquet
+from wcpg_ros.parquet import is_whole, read_parquet, write_parquet
 from wcpg_ros.places import make_writable
 
 CHUNK = 1000     # episodes
@@ -144,7 +144,7 @@ class EpisodeStore:
     def fill(self, drives: Iterable[Drive], backend: str = 'processes', progress: bool = True) -> int:
         """Drive what is missing; how many chunks that were."""
         chunks = {self._path(chunk): chunk for drive in drives for chunk in drive.chunks()}
-        missing = [chunk for path, chunk in chunks.items() if not path.exists()]
+        missing = [chunk for path, chunk in chunks.items() if not is_whole(path, chunk.episodes)]
         with tqdm(total=sum(chunk.episodes for chunk in missing), unit='episode', disable=not progress,
                   leave=False) as bar:
             for chunk, rows in run_jobs(run_chunk, missing, backend):

@@ -30,6 +30,7 @@ STEPS = 4
 FAST_MEAN, SLOW_MEAN, SLOW_STD = 2.0, 1.0, 1.0
 FAST_STD = {'variance': 2.0, 'std': 4.0}   # the readings of N(2, 4)
 NAMES = {'variance': 'variance', 'std': 'standard deviation'}
+MOST = {'trials': 100_000, 'intervals': 500}
 LEARNERS = ('cvar', 'paper')   # risk measures: the exact coefficient and the printed one
 
 
@@ -45,9 +46,9 @@ class Settings:
     def __post_init__(self) -> None:
         if self.reading not in FAST_STD:
             raise ValueError(f'reading = {self.reading!r}: choose one of {", ".join(FAST_STD)}')
-        for name in ('trials', 'intervals'):
-            if getattr(self, name) < 1:
-                raise ValueError(f'{name} = {getattr(self, name)}: must be at least 1')
+        for name, most in MOST.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise ValueError(f'{name} = {getattr(self, name)}: must be from 1 to {most:,}')
         if self.seed < 0:
             raise ValueError(f'seed = {self.seed}: must be at least 0')
 
@@ -216,8 +217,8 @@ def main(args: list[str] | None = None) -> int:
         if options.plot:
             plot(settings, solution, options.plot)
     except (ValueError, OSError, ImportError) as error:
-        print(f'error: {error}', file=sys.stderr)
-        return 1
+        print(f'fast_slow: {error}', file=sys.stderr)
+        return 2
     found = report(settings, solution)
     print(json_text(found) if options.json else text(found))
     return 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from itertools import islice
@@ -58,12 +59,20 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def end_with_parent() -> None:
+    """For the start of a worker process: one whose parent was killed would wait for work for ever."""
+    def watch() -> None:
+        multiprocessing.parent_process().join()     # type: ignore[union-attr]
+        os._exit(1)
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _pool(fn: Callable[[Job], Result], jobs: Sequence[Job], processes: bool) -> Iterator[tuple[Job, Result]]:
     if not jobs:
         return
     workers = min(len(jobs), cores())
-    pool: Executor = (ProcessPoolExecutor(workers, multiprocessing.get_context('spawn')) if processes
-                      else ThreadPoolExecutor(workers))
+    pool: Executor = (ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'), end_with_parent)
+                      if processes else ThreadPoolExecutor(workers))
     ahead = iter(jobs)     # a pool begins what it was given even after a Ctrl-C: one job a worker, no more
     try:
         waiting = {pool.submit(fn, job): job for job in islice(ahead, workers)}

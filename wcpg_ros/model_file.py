@@ -171,8 +171,8 @@ class ModelFile:
         """Read and check a file; a ModelError says what is wrong with it."""
         info, tensors = unpack(Path(path))
         if 'algorithm' in info:
-            raise ModelError(f'{path}: a baseline ({info["algorithm"]}), without dial and critic: only `evaluate` and '
-                             '`render` drive it; give a model that `train` wrote')
+            raise ModelError(f'{path}: a baseline ({info["algorithm"]}), without dial and critic: only `evaluate`, '
+                             '`record` and `render` drive it; give a model that `train` wrote')
         try:
             return cls(_info(info), tensors)
         except ModelError as error:
@@ -288,6 +288,10 @@ def write_atomically(path: str | Path, contents: bytes) -> None:
     path = Path(path)
     partial = path.with_name(f'.{path.name}.{os.getpid()}.partial')
     try:
+        partial.touch()
+    except OSError as error:     # say it of the file that was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    try:
         with open(partial, 'wb') as file:
             file.write(contents)
             file.flush()
@@ -323,8 +327,8 @@ def main(args: list[str] | None = None) -> int:
             export_onnx(model, options.out)
             print(options.out)
     except (ModelError, OSError, ImportError) as error:
-        print(f'error: {error}', file=sys.stderr)
-        return 1
+        print(f'model_file: {error}', file=sys.stderr)
+        return 2
     return 0
 
 

@@ -50,7 +50,7 @@ def learn(trainer: Trainer, position: int = 0) -> bool:
             return False     # without a checkpoint: resumed, it reads again
         trainer.normaliser.update(trainer.replay.rows[:trainer.replay.size, :trainer.replay.observation_size])
     log = TrainingLog(trainer.run_directory, trainer.log_rows)
-    bar = tqdm(total=offline.updates, initial=updates, position=position, unit='update',
+    bar = tqdm(total=offline.updates, initial=updates, position=position, unit='update', disable=None,
                desc=f'{trainer.config.scenario} seed {trainer.config.seed}, offline')
     with interrupts(lambda: stop.append(True)), bar, contextlib.closing(log):
         while trainer.learner.updates < offline.updates and not stop:

@@ -28,9 +28,23 @@ def write_parquet(rows: np.ndarray, file: Any, notes: dict[str, str] | None = No
     library.parquet.write_table(library.table(columns, metadata=notes), file, compression='zstd')
 
 
+def is_whole(path: Path, rows: int) -> bool:
+    """Whether a file that `write_parquet` wrote is there with so many rows, to its end."""
+    library = arrow()
+    try:
+        return library.parquet.read_metadata(path).num_rows == rows
+    except (OSError, library.ArrowException):
+        return False
+
+
 def read_parquet(path: Path) -> np.ndarray:
     """The rows of a file that `write_parquet` wrote."""
-    table = arrow().parquet.read_table(path)
+    library = arrow()
+    try:
+        table = library.parquet.read_table(path)
+    except (OSError, library.ArrowException) as error:
+        raise SettingsError(f'{path}: damaged ({" ".join(str(error).split())}); remove it, and give the same '
+                            'command again') from None
     arrays = {name: table[name].combine_chunks() for name in table.column_names}
     words = {word: np.int8(code) for code, word in enumerate(OUTCOMES)}
     columns = {name: np.array([words[word] for word in array.to_pylist()], np.int8) if name == 'outcome'

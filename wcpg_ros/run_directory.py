@@ -79,17 +79,22 @@ class RunDirectory:
     def open(cls, path: Path, kind: type[Config]) -> tuple[RunDirectory, Config]:
         """An existing run and its config, of the kind that its trainer made."""
         run = cls(path)
-        if not run.config_file.is_file():
-            raise RunError(f'{path}: not a run directory, it has no config.yaml; give a directory that `train` made')
+        run._check()
         try:
             config = from_mapping(kind, yaml.safe_load(run.config_file.read_text()), 'run')
         except (SettingsError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise RunError(f'{run.config_file}: {error}') from None
         return run, config
 
+    def _check(self) -> None:
+        if not self.config_file.is_file():
+            raise RunError(f'{self.path}: not a run directory, it has no config.yaml; give one that `train` or '
+                           '`baseline` made')
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process at a time trains in here."""
+        self._check()
         with open(self.config_file, 'rb') as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

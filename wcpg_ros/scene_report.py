@@ -23,6 +23,9 @@ from sim_node.seeds import episode_seed
 from sim_node.state import COLLISION, DRIVING
 from wcpg_ros.controllers import prepare
 from wcpg_ros.episodes import drive, summary
+from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.model_file import write_atomically
+from wcpg_ros.places import make_writable
 
 EPISODES = 3000
 SEED = 7
@@ -131,15 +134,24 @@ def _line(label: str, result: dict[str, float]) -> str:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog='scene_report', description=__doc__,
+    parser = argparse.ArgumentParser(prog='python -m wcpg_ros.scene_report', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--write', type=Path, metavar='FILE', help='write the page there instead of printing it')
     given = parser.parse_args(args)
-    page = report()
-    if given.write:
-        given.write.write_text(page)
-    else:
-        print(page)
+    try:
+        if given.write:
+            make_writable(given.write.parent)
+        page = report()
+        if given.write:
+            write_atomically(given.write, page.encode())
+        else:
+            print(page)
+    except OSError as error:
+        print(f'scene_report: {error}', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print('scene_report: stopped', file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 

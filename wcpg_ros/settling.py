@@ -77,7 +77,7 @@ def settled(chosen: ModelFile, recipe: Recipe, drives: Replay, rng: np.random.Ge
     learner.begin_from(tensors)
     normaliser = Normaliser.fixed(tensors['normaliser.mean'], tensors['normaliser.std'])
     rates = np.linspace(FIRST_RATE, LAST_RATE, recipe.dial.critic_updates)
-    for rate in tqdm(rates, disable=not progress, unit='update', desc='settling the critic', leave=False):
+    for rate in tqdm(rates, disable=not progress or None, unit='update', desc='settling the critic', leave=False):
         if stopped():
             break
         learner.evaluate_policy(drives, normaliser, rng, float(rate))

@@ -27,6 +27,7 @@ from sim_node.settings import SettingsError, replaced
 from wcpg_ros.bag_rules import BagError, Rules, add_rules_arguments, rules_of
 from wcpg_ros.evaluate import parse_changes
 from wcpg_ros.interrupts import INTERRUPTED, interrupts
+from wcpg_ros.jobs import end_with_parent
 from wcpg_ros.learner import NotFiniteError
 from wcpg_ros.run_directory import RunConfig, RunDirectory, RunError
 from wcpg_ros.settings import load_recipe
@@ -131,7 +132,7 @@ def _run_all(runs: list[Path]) -> list[bool]:
         return [train(runs[0])]
     workers = min(len(runs), os.cpu_count() or 1)
     finished: dict[Path, bool] = {}
-    with ProcessPoolExecutor(workers, multiprocessing.get_context('spawn')) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'), end_with_parent) as pool:
         futures = [pool.submit(_train_each, runs[index::workers], index) for index in range(workers)]
         with interrupts(lambda: None):   # the same Ctrl-C has reached the workers: wait until they have saved
             for future in futures:

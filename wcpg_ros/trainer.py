@@ -99,7 +99,7 @@ class Trainer:
     def run(self, progress: bool = True, position: int = 0) -> bool:
         """Train to the end, or until Ctrl-C; whether the end was reached. Either way everything is saved."""
         log = TrainingLog(self.run_directory, self.log_rows)
-        bar = tqdm(total=self._length, initial=self._gone, position=position, disable=not progress,
+        bar = tqdm(total=self._length, initial=self._gone, position=position, disable=not progress or None,
                    unit='decision' if self.config.decisions else 'episode',
                    desc=f'{self.config.scenario} seed {self.config.seed}')
         with interrupts(self._ask_to_stop), bar:
@@ -227,7 +227,8 @@ class Trainer:
         levels = spread_levels(recipe.alpha.minimum, recipe.alpha.maximum, recipe.dial.levels)
         returns = []
         with interrupts(self._ask_to_stop):
-            for level in tqdm(levels, disable=not progress, unit='level', desc='calibrating the dial', leave=False):
+            for level in tqdm(levels, disable=not progress or None, unit='level', desc='calibrating the dial',
+                              leave=False):
                 if self._stop:
                     return False
                 returns.append(drive(partial(policy.act, alpha=level), world, 1, self.repeat).returns)

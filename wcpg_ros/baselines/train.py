@@ -64,7 +64,8 @@ class BaselineTrainer:
     def train(self, progress: bool = True) -> None:
         """To the end."""
         config = self.config
-        with tqdm(total=config.decisions, initial=self.learner.world.decisions, unit='decision', disable=not progress,
+        with tqdm(total=config.decisions, initial=self.learner.world.decisions, unit='decision',
+                  disable=not progress or None,
                   desc=f'{config.algorithm} {self.scenario.name} seed {config.seed}') as bar:
             while self.learner.world.decisions < config.decisions:
                 before, started = self.learner.world.decisions, time.perf_counter()
@@ -166,7 +167,8 @@ def main(args: list[str] | None = None) -> int:
             config = BaselineConfig(given.algorithm, scenario, given.seed, given.decisions, recipe)
             check_terms(config)
             path = RunDirectory.create(given.out, config).path
-        BaselineTrainer(path).train()
+        with RunDirectory(path).locked():
+            BaselineTrainer(path).train()
     except (SettingsError, RunError, OSError) as error:
         print(f'baseline: {error}', file=sys.stderr)
         return 2

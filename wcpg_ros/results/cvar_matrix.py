@@ -51,6 +51,7 @@ class Neighbours:
     alphas: tuple[float, float]
     quicker: Interval            # share of the lower one's steps that the higher one saves, same episodes
     collisions_rise: bool        # or stay, within the interval
+    same: bool                   # one policy: it drove every episode alike
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ def _neighbours(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> list[Nei
             saved, _ = paired_difference(lower['steps'][both], higher['steps'][both])
         collisions, _ = paired_difference(higher['outcome'] == COLLISION, lower['outcome'] == COLLISION)
         found.append(Neighbours((alphas[k], alphas[k + 1]), Interval(*(float(part / mean) for part in saved)),
-                                collisions.high >= 0.0))
+                                collisions.high >= 0.0,
+                                all(np.array_equal(lower[name], higher[name]) for name in ('outcome', 'steps'))))
     return found
 
 
@@ -126,7 +128,8 @@ def markdown_matrix(matrix: Matrix) -> list[str]:
         lines.append(f'| α = {alpha:g} | {" | ".join(cells)} | {matrix.collisions[i]} | {matrix.steps[i]:.1f} |')
     verdicts = [f'{"holds" if column.holds else "fails"}' for column in matrix.columns]
     lines.append(f'| a true dial? | {" | ".join(verdicts)} | | |')
-    return [*lines, '']
+    same = ['{:g} and {:g}'.format(*pair.alphas) for pair in matrix.neighbours if pair.same]
+    return [*lines, '', *([f'One policy, which drove every episode alike: α = {", ".join(same)}.', ''] if same else [])]
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -139,7 +142,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument('--alphas', type=float, nargs='+', default=list(ALPHAS))
     parser.add_argument('--episodes', type=int, default=10_000, help='per policy (default: 10,000)')
     parser.add_argument('--seed', type=int, default=0,
-                        help='of the episodes (default: 0); that of config/results.yaml is kept for the results')
+                        help='of the episodes (default: 0); leave that of config/results.yaml to the results')
     parser.add_argument('--backend', default='processes', help=f'{BACKENDS} (default: processes)')
     parser.add_argument('--keep', type=Path, default=Path('results/episodes'), metavar='DIRECTORY',
                         help='where driven episodes are kept (default: results/episodes)')

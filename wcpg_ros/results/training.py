@@ -83,11 +83,12 @@ def train_run(job: Training) -> bool:
     config = config_of(job.run)
     if not (job.directory / 'config.yaml').exists():
         _begin(job, config)
-    if isinstance(config, BaselineConfig):
-        BaselineTrainer(job.directory).train(progress=False)
-    elif not make_trainer(job.directory).run(progress=False):
-        return False
     files = RunDirectory(job.directory)
+    with files.locked():
+        if isinstance(config, BaselineConfig):
+            BaselineTrainer(job.directory).train(progress=False)
+        elif not make_trainer(job.directory).run(progress=False):
+            return False
     write_atomically(job.run.log, files.log.read_bytes())
     write_atomically(job.run.file, files.best.read_bytes())
     return True
@@ -135,7 +136,7 @@ def main(args: Sequence[str] | None = None) -> int:
             if isinstance(config, BaselineConfig):
                 check_terms(config)
         finished = 0
-        for job, ended in tqdm(run_jobs(train_run, jobs, given.backend), total=len(jobs), unit='run'):
+        for job, ended in tqdm(run_jobs(train_run, jobs, given.backend), total=len(jobs), unit='run', disable=None):
             finished += ended
             tqdm.write(f'{job.run.file}: {"done" if ended else "stopped; the same command goes on"}')
             if not ended:     # by a Ctrl-C, which is meant for all of them
