@@ -57,10 +57,14 @@ class Painter:
         self._road = self._paint_road()
 
     def draw(self, scene: np.void, cars: np.ndarray, tempers: bool = False, note: str = '') -> np.ndarray:
-        """The scene as an RGB array. `tempers` shows what ego cannot see; `note` is a line of the caller's."""
+        """The scene under a caption and above a legend, as an RGB array; `note` is a line of the caller's."""
+        return np.concatenate([_shrunk(self._caption(scene, note)), self.view(scene, cars, tempers),
+                               _shrunk(self._legend(_colours(tempers)))])
+
+    def view(self, scene: np.void, cars: np.ndarray, tempers: bool = False) -> np.ndarray:
+        """The scene alone, as an RGB array. `tempers` shows what ego cannot see."""
         image = self._road.copy()
         pen = ImageDraw.Draw(image)
-        colours = {'ego': EGO, **(TEMPER_COLOURS if tempers else {'others': OTHER})}
         vehicles = [(car, TEMPER_COLOURS[TEMPERS[car['temper']]] if tempers else OTHER)
                     for car in cars[cars['status'] == DRIVING]]
         vehicles.append((scene, EGO))
@@ -69,7 +73,7 @@ class Painter:
         if scene['hit'] >= 0:
             self._ring(pen, cars[scene['hit']])
         self._speeds(pen, vehicles)
-        return np.concatenate([_shrunk(part) for part in (self._caption(scene, note), image, self._legend(colours))])
+        return _shrunk(image)
 
     def _at(self, x: float, y: float) -> Point:
         return (x - self._left) * self._scale, (self._high - y) * self._scale
@@ -200,6 +204,10 @@ class Painter:
             pen.rectangle((x + 0.6 * pixels, y + _SMOOTH, x + pixels, y + pixels - _SMOOTH), fill=bar)
             pen.text((x + 2.0 * pixels, y - 0.15 * pixels), name, fill=INK, font=font)
         return image
+
+
+def _colours(tempers: bool) -> dict[str, str]:
+    return {'ego': EGO, **(TEMPER_COLOURS if tempers else {'others': OTHER})}
 
 
 def _shrunk(image: Image.Image) -> np.ndarray:

@@ -12,7 +12,7 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, RED, BLACK, GREY = (
 BASELINE_STYLES = {'ddpg': (RED, 's'), 'ppo': (PURPLE, 'v'), 'ppo_long': (PURPLE, '^'), 'c51': (GREEN, 'D'),
                    'd4pg': (ORANGE, 'P')}
 COLLISION_FLOOR = 0.02     # %, where the charts begin; nothing found is drawn there
-TICKS = (0.1, 0.3, 1, 3, 10, 30)
+TICKS = (0.1, 0.3, 1, 3, 10, 30, 100)
 
 
 def figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
@@ -43,7 +43,7 @@ def decisions_axis(axes: Any) -> None:
 def collision_axis(axes: Any) -> None:
     """Collisions in %, by powers of ten, with a place for none."""
     axes.set_yscale('log')
-    axes.set_ylim(COLLISION_FLOOR * 0.8, 60)
+    axes.set_ylim(COLLISION_FLOOR * 0.8, 120)
     axes.set_yticks([COLLISION_FLOOR, *TICKS], labels=['0', *(f'{tick:g}' for tick in TICKS)])
     axes.minorticks_off()
 

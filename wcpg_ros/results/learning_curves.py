@@ -51,12 +51,12 @@ def lines(context: Context) -> list[str]:
         for (name, place), (label, colour, line) in CURVES.items():
             for k, run in enumerate(context.runs(name, scenario)):
                 decisions, value, rate = read(run, place)
-                style = {'color': colour, 'linestyle': line, 'linewidth': 1.0, 'alpha': 0.8,
-                         'label': label if k == 0 else None}
+                style = {'color': colour, 'linestyle': line, 'linewidth': 1.0, 'alpha': 0.8, 'marker': '.',
+                         'markersize': 2, 'label': label if k == 0 else None}
                 returns.plot(decisions, value, **style)
                 collisions.plot(decisions, [charts.collision_percent(each / 100) for each in rate], **style)
         charts.collision_axis(collisions)
-        returns.set(ylabel=f'{load_scenario(scenario).title}\nmean return', ylim=(0, None))
+        returns.set(ylabel=f'{load_scenario(scenario).title}\nmean return')
         collisions.set(ylabel='collisions (%)')
         charts.decisions_axis(returns)
         charts.decisions_axis(collisions)

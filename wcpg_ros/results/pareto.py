@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +151,8 @@ def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) ->
                       yerr=_bars(cells), color=colour, marker=marker, markersize=5, elinewidth=0.8, capsize=2,
                       linewidth=1.8 if name == 'wcpg' else 1, label=label, zorder=3 if name == 'wcpg' else 2)
         if labels and name == 'wcpg':
-            for alpha, cell in zip(members, cells, strict=True):
-                if alpha in context.evaluation.alphas:
-                    axis.annotate(f'{alpha:g}', (_seconds(cell), charts.collision_percent(cell.collision_rate.value)),
-                                  xytext=(5, 4), textcoords='offset points', fontsize=8, color=colour)
+            for place, alphas in _labels(context.evaluation.alphas, members, cells).items():
+                axis.annotate(alphas, place, xytext=(5, 4), textcoords='offset points', fontsize=8, color=colour)
     for name, points in _baselines(context, scenario, row).items():
         colour, marker = charts.BASELINE_STYLES[name]
         cells = [cell for cell in map(context.cell, points) if cell.successes]
@@ -162,6 +160,16 @@ def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) ->
                   [charts.collision_percent(cell.collision_rate.value) for cell in cells], linestyle='none',
                   color=colour, marker=marker, markersize=6, markerfacecolor='none' if name == 'ppo' else colour,
                   label=BASELINES[name], zorder=4)
+
+
+def _labels(alphas: Sequence[float], members: Iterable[float], cells: Iterable[Cell]) -> dict[tuple[float, float], str]:
+    """The alphas at each place: several where policies are one."""
+    found: dict[tuple[float, float], str] = {}
+    for alpha, cell in zip(members, cells, strict=True):
+        place = _seconds(cell), charts.collision_percent(cell.collision_rate.value)
+        if alpha in alphas:
+            found[place] = f'{found[place]}, {alpha:g}' if place in found else f'{alpha:g}'
+    return found
 
 
 def _seconds(cell: Cell) -> float:

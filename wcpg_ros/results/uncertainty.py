@@ -10,7 +10,7 @@ import numpy as np
 
 from sim_node.batch import Batch
 from sim_node.render import Painter, save
-from sim_node.scenario import STEP_SECONDS, load_scenario
+from sim_node.scenario import STEP_SECONDS
 from sim_node.seeds import episode_seed
 from sim_node.state import RUNNING, SUCCESS
 from wcpg_ros.controllers import Model, prepare
@@ -30,7 +30,8 @@ class Episode:
     """One drive, seen from above, one frame per 0.1 s; the critic's view per decision."""
 
     frames: list[np.ndarray]
-    seconds: list[float]     # of the decisions
+    stills: list[np.ndarray]     # of the decisions, without words
+    seconds: list[float]         # of the decisions
     sigma: list[float]
     mean: list[float]
 
@@ -58,12 +59,13 @@ def drive_episode(model: str, seed: int, episode: int) -> Episode:
     painter = Painter(dataclasses.replace(scenario, window=WINDOW), WIDTH)
     batch = Batch(scenario, 1, auto_reset=False)
     observation = batch.reset([episode_seed(seed, episode)])
-    found = Episode([], [], [], [])
+    found = Episode([], [], [], [], [])
     note = ''
     while batch.scenes['outcome'][0] == RUNNING:
         if batch.scenes['step'][0] % scenario.action_repeat == 0:
             acceleration = controller.act(batch, observation)
             risk = controller.policy.risk(observation, acceleration, ALPHA)
+            found.stills.append(painter.view(batch.scenes[0], batch.cars[0]))
             found.seconds.append(float(batch.scenes['step'][0] * STEP_SECONDS))
             found.sigma.append(float(risk.std[0]))
             found.mean.append(float(risk.mean[0]))
@@ -92,22 +94,22 @@ def lines(context: Context) -> list[str]:
     begins, peak, ends = (mean_of(won[name]) for name in ('predicted_std', 'sigma_peak', 'sigma_last'))
     episode = drive_episode(context.shipped(SCENARIO), context.evaluation.seed, number)
     shown = moments(episode.sigma)
-    made = charts.Figure(figsize=(11.0, 6.6), layout='constrained')
+    made = charts.Figure(figsize=(11.0, 6.4), layout='constrained')
     grid = made.add_gridspec(2, MOMENTS, height_ratios=[2.2, 1.0])
-    repeat = load_scenario(SCENARIO).action_repeat
     for place, k in enumerate(shown):
         axis = made.add_subplot(grid[0, place])
-        frame = episode.frames[k * repeat]
-        axis.imshow(frame[frame.shape[0] // 10:])     # below the caption
+        axis.imshow(episode.stills[k])
         axis.set_axis_off()
         axis.set_title(f'({"abcdef"[place]})  t = {episode.seconds[k]:.1f} s\nσ = {episode.sigma[k]:.1f}', fontsize=10)
     curve = made.add_subplot(grid[1, :])
-    curve.plot(episode.seconds, episode.sigma, color=charts.BLUE, linewidth=2, drawstyle='steps-post')
+    end = STEP_SECONDS * (len(episode.frames) - 1)
+    curve.plot([*episode.seconds, end], [*episode.sigma, episode.sigma[-1]], color=charts.BLUE, linewidth=2,
+               drawstyle='steps-post')
     curve.plot([episode.seconds[k] for k in shown], [episode.sigma[k] for k in shown], 'o', color=charts.RED)
     for place, k in enumerate(shown):
         curve.annotate('abcdef'[place], (episode.seconds[k], episode.sigma[k]), xytext=(4, 5),
                        textcoords='offset points')
-    curve.set(xlabel='time (s)', ylabel="the critic's σ", ylim=(0, None), xlim=(0, episode.seconds[-1]))
+    curve.set(xlabel='time (s)', ylabel="the critic's σ", ylim=(0, None), xlim=(0, end))
     curve.spines[['top', 'right']].set_visible(False)
     curve.grid(color='#DDDDDD', linewidth=0.6)
     charts.save(made, context.picture(PICTURE))
