@@ -263,6 +263,34 @@ def test_the_command_trains_keeps_the_best_and_goes_on(tmp_path: Path, capsys: p
     assert 'not a run directory' in capsys.readouterr().err
 
 
+def test_a_killed_run_goes_on_from_its_last_checkpoint_as_if_never_stopped(tmp_path: Path,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, 'INTERVAL', 64)
+    monkeypatch.setattr(train, 'EVERY', 3)
+    whole, killed = (RunDirectory.create(tmp_path / name, train.BaselineConfig('ddpg', 'merge', 1, 512, RECIPE)).path
+                     for name in ('whole', 'killed'))
+    train.BaselineTrainer(whole).train(progress=False)
+    trainer = train.BaselineTrainer(killed)
+    validations = iter(range(5))     # the last checkpoint is that of the third
+    validate = trainer._validate
+
+    def until_killed() -> dict:
+        if next(validations, None) is None:
+            raise KeyboardInterrupt
+        return validate()
+    monkeypatch.setattr(trainer, '_validate', until_killed)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(progress=False)
+    assert train.BaselineTrainer(killed).learner.world.decisions == 3 * 64
+    train.BaselineTrainer(killed).train(progress=False)
+    for name in ('best', 'model'):
+        assert (killed / f'{name}.safetensors').read_bytes() == (whole / f'{name}.safetensors').read_bytes()
+    logs = [[line.split(',') for line in (path / 'log.csv').read_text().splitlines()] for path in (whole, killed)]
+    assert len(logs[0]) == 1 + 8
+    for first, second in zip(*logs, strict=True):
+        assert [*first[:2], *first[3:]] == [*second[:2], *second[3:]]     # but for the seconds
+
+
 @pytest.mark.parametrize(('change', 'message'), [
     ('learning.updates_per_decision=0.3', 'times 64 scenes must be a whole number'),
     ('critic.learning_rate=0.002', 'has one learning rate'),

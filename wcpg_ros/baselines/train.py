@@ -31,7 +31,8 @@ from wcpg_ros.run_directory import RunDirectory, RunError
 from wcpg_ros.seeds import VALIDATION_SEED, run_seed
 from wcpg_ros.settings import Recipe, load_recipe, to_mapping
 
-INTERVAL = 20_000     # decisions between two validations, each followed by a checkpoint
+INTERVAL = 20_000     # decisions between two validations …
+EVERY = 5             # … of which every so many-th is followed by a checkpoint: with its replay it is 200 MB
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class BaselineTrainer:
                 self.learner.learn(min(INTERVAL, config.decisions - before))
                 self._facts['seconds'] += time.perf_counter() - started
                 result = self._validate()
-                self._save()
+                if self._facts['rows'] % EVERY == 0 or self.learner.world.decisions >= config.decisions:
+                    self._save()
                 bar.update(self.learner.world.decisions - before)
                 bar.set_postfix_str(f'{100 * result["collisions"] / result["n"]:.1f}% collisions, '
                                     f'return {result["mean_return"]:.2f}')
