@@ -13,6 +13,7 @@ from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.model_file import ModelFile
 from wcpg_ros.results import training
 from wcpg_ros.results.manifest import MANIFEST, Manifest, Run, RunSettings, check_files, load_manifest
+from wcpg_ros.results.shipping import median_run
 from wcpg_ros.settings import to_mapping
 
 
@@ -140,6 +141,14 @@ def test_the_median_seed_is_shipped_and_none_is_lost(tmp_path: Path, capsys: pyt
             assert ModelFile.load(tmp_path / f'{place}.safetensors').info.seed == seed
             assert (tmp_path / f'{place}.csv').read_text().endswith(f'{scores[seed]}\n')
         assert len(list(tmp_path.rglob('*.safetensors'))) == 3
+
+
+def test_the_shipped_models_are_of_the_median_seeds_and_all_files_of_their_runs() -> None:
+    manifest = load_manifest()
+    for scenario in manifest.scenarios:
+        runs = manifest.runs_of('ours', scenario)
+        assert median_run(runs).file == Path(f'models/{scenario}.safetensors')
+    assert [run.objection() for run in manifest.all_runs() if run.trained and run.objection()] == []
 
 
 def a_run(folder: Path) -> Run:
