@@ -11,15 +11,16 @@ from made_runs import make_files
 from random_models import random_model
 
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
-from wcpg_ros.episodes import EPISODE
+from wcpg_ros.controllers import prepare
+from wcpg_ros.episodes import EPISODE, drive
 from wcpg_ros.results import cvar_matrix, learning_curves, page
 from wcpg_ros.results.context import Cell, paper_tables, table_rows
 from wcpg_ros.results.critic_check import errors
 from wcpg_ros.results.cvar_matrix import judge
-from wcpg_ros.results.dial import right_direction
 from wcpg_ros.results.intervals import Interval
 from wcpg_ros.results.manifest import MANIFEST, load_manifest
 from wcpg_ros.results.pareto import not_slower, steps_at
+from wcpg_ros.results.same_state import BEFORE, right_direction, turned
 from wcpg_ros.results.uncertainty import choose, moments
 
 ALPHAS = (0.02, 0.1, 0.3, 0.6, 1.0)
@@ -152,6 +153,19 @@ def test_actions_that_do_not_differ_have_no_direction() -> None:
     assert right_direction(alike) == (0.0, 0.0)
     alike[-1, :6], alike[-1, 6:8] = 1.0, -1.0
     assert right_direction(alike) == (0.6, 0.2)
+
+
+def test_turning_the_dial_changes_what_follows_and_nothing_before() -> None:
+    model, seed, n = 'models/left_turn.safetensors', 7, 200
+    scenario, controller = prepare('left_turn', 'train', model, BEFORE)
+    plain = drive(scenario, controller, n, seed)
+    same = turned('left_turn', model, BEFORE, seed, n)
+    assert 0.9 * n < len(same) <= n
+    for name in ('outcome', 'steps'):
+        np.testing.assert_array_equal(same[name], plain[name][same['episode']])
+    careful, bold = (turned('left_turn', model, alpha, seed, n) for alpha in (0.02, 1.0))
+    np.testing.assert_array_equal(careful['episode'], bold['episode'])
+    assert careful['steps'].mean() > 1.5 * bold['steps'].mean()
 
 
 def test_the_papers_tables_are_whole() -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim_node.scenario import load_scenario
+from sim_node.state import COLLISION
 from wcpg_ros.episode_store import Drive
-from wcpg_ros.results import critic_check, dial, pareto
+from wcpg_ros.results import critic_check, dial, pareto, same_state
 from wcpg_ros.results.context import Context, markdown, percent, table_rows
 from wcpg_ros.results.cvar_matrix import NEIGHBOURS_DIFFER, Matrix
 
@@ -50,7 +51,9 @@ def lines(context: Context) -> list[str]:
     """A table for both scenarios."""
     body = [[f'{load_scenario(scenario).title}: {bar.name}', bar.found, 'met' if bar.met else '**missed**']
             for scenario in context.manifest.scenarios for bar in bars(context, scenario)]
-    return ['## The bars', '', 'What a dial worth shipping must show, fixed before it was measured.', '',
+    return ['## The bars', '',
+            'What a dial worth shipping must show. Fixed before it was measured, but for "turned in the same state", '
+            'which was added after the line above it had been missed on the merge.', '',
             *markdown(['bar', 'measured', ''], body)]
 
 
@@ -60,7 +63,7 @@ def bars(context: Context, scenario: str) -> Iterator[Bar]:
     shipped = context.shipped_run(scenario).seed
     yield _risk_remains(context, scenario)
     yield from _true_dial(matrices, shipped)
-    yield _same_states(context, scenario)
+    yield from _same_states(context, scenario)
     yield from _safe_end(context, scenario, matrices, shipped)
     yield from _fast_end(context, scenario, matrices[shipped])
     yield from _better_than_rules(context, scenario)
@@ -89,13 +92,19 @@ def _true_dial(matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:
               and all(pair.quicker.high >= 0.0 and pair.collisions_rise for pair in neighbours))
 
 
-def _same_states(context: Context, scenario: str) -> Bar:
-    actions = dial.actions_near_conflict(context, scenario)
-    rises, falls = dial.right_direction(actions)
-    rising = bool(np.all(np.diff(actions.mean(axis=1, dtype=float)) >= -dial.APART))
-    return Bar('in the same state near the conflict, acceleration rises with α, five times as often as it falls',
-               f'in {percent(rises, 0)}% of the states, falls in {percent(falls, 0)}%',
-               rising and rises > 0.0 and rises >= 5.0 * falls)
+def _same_states(context: Context, scenario: str) -> Iterator[Bar]:
+    actions = same_state.actions(context, scenario)
+    rises, falls = same_state.right_direction(actions)
+    rising = bool(np.all(np.diff(actions.mean(axis=1, dtype=float)) >= -same_state.APART))
+    yield Bar('in the same state near the conflict, acceleration rises with α, five times as often as it falls',
+              f'in {percent(rises, 0)}% of the states, falls in {percent(falls, 0)}%',
+              rising and rises > 0.0 and rises >= 5.0 * falls)
+    first, *_, last = same_state.turns(context, scenario)
+    found = [int((rows['outcome'] == COLLISION).sum()) for rows in (first, last)]
+    pair, p_value = same_state.ends(context, scenario)
+    yield Bar('turned in the same state near the conflict, a higher α collides more often and is quicker',
+              f'{found[0]} and {found[1]} collisions of {len(first):,} from end to end (p = {p_value:.2g}), '
+              f'{percent(pair.quicker.value)}% quicker', same_state.turning_works(context, scenario))
 
 
 def _safe_end(context: Context, scenario: str, matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:

@@ -95,12 +95,13 @@ def judge(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> Matrix:
         beaten = {f'{alphas[j]:g}': p for (k, j), p in zip(rivals, p_values, strict=True) if k == i}
         wins = all(values[i, i] > values[alphas.index(float(j)), i] and p < SIGNIFICANT for j, p in beaten.items())
         columns.append(Column(alpha, alphas[best], behind, beaten, wins and behind.low <= 0.0))
-    return Matrix(tuple(alphas), values, low, high, columns, _neighbours(rows, alphas),
+    return Matrix(tuple(alphas), values, low, high, columns, neighbours(rows, alphas),
                   [int(np.sum(each['outcome'] == COLLISION)) for each in rows],
                   [mean_of(each['steps'][each['outcome'] == SUCCESS]) for each in rows], len(rows[0]))
 
 
-def _neighbours(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> list[Neighbours]:
+def neighbours(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> list[Neighbours]:
+    """Every two settings side by side, by the episodes of each."""
     found = []
     for k in range(len(alphas) - 1):
         lower, higher = rows[k], rows[k + 1]

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-import numpy as np
-
-from sim_node.batch import Batch
-from sim_node.geometry import build_geometry
 from sim_node.scenario import load_scenario
-from sim_node.seeds import episode_seed
-from wcpg_ros.controllers import prepare
 from wcpg_ros.episode_store import Drive
-from wcpg_ros.policy import Policy
-from wcpg_ros.results import critic_check
+from wcpg_ros.results import critic_check, same_state
 from wcpg_ros.results.context import Context, markdown, number_interval, percent, percent_interval, table_rows
 from wcpg_ros.results.cvar_matrix import NEIGHBOURS_DIFFER, Matrix, judge, markdown_matrix
 from wcpg_ros.results.intervals import clopper_pearson
 from wcpg_ros.results.manifest import Run
 
 SAFE_END = (0.02, 0.1)
-NEAR = 20.0     # m
-APART = 0.1     # m/s²: the least that is a difference
 
 
 def _matrix_drives(context: Context, run: Run) -> list[Drive]:
@@ -64,46 +55,8 @@ def lines(context: Context) -> list[str]:
         text += [f'### {load_scenario(scenario).title}', '',
                  f'Seed {shipped}, the shipped one, the median of all on the validation seeds:', '',
                  *markdown_matrix(found[shipped]), 'Every training seed:', '', *_dials(found),
-                 *_same_states(context, scenario), *_safe_end(context, scenario)]
+                 *same_state.lines(context, scenario), *_safe_end(context, scenario)]
     return text
-
-
-def near_conflict(scenario_name: str, model: str, seed: int) -> np.ndarray:
-    """Observations of ego within 20 m before the conflict zone, driven by the model at α = 0.3."""
-    scenario, controller = prepare(scenario_name, 'train', model, 0.3)
-    conflict = build_geometry(scenario).conflict_enter + scenario.vehicle.front_axle     # of ego's front axle
-    batch = Batch(scenario, 200)
-    observation = batch.reset(episode_seed(seed, 0) + np.arange(batch.n))
-    found = []
-    for _ in range(scenario.max_steps // scenario.action_repeat):
-        place = batch.scenes['s'] - conflict
-        found.append(observation[(place > -NEAR) & (place < 0.0)].copy())
-        observation = batch.step(controller.act(batch, observation), scenario.action_repeat).observation
-    return np.concatenate(found)
-
-
-@cache
-def actions_near_conflict(context: Context, scenario: str) -> np.ndarray:
-    """The shipped model's accelerations in the same states, a row for every alpha."""
-    model = context.shipped(scenario)
-    states = near_conflict(scenario, model, context.evaluation.seed)
-    return np.stack([Policy.load(model).act(states, alpha) for alpha in context.evaluation.alphas])
-
-
-def right_direction(actions: np.ndarray) -> tuple[float, float]:
-    """Shares of the states in which acceleration rises with alpha from end to end, and in which it falls (m/s²)."""
-    change = actions[-1] - actions[0]
-    return float(np.mean(change > APART)), float(np.mean(change < -APART))
-
-
-def _same_states(context: Context, scenario: str) -> list[str]:
-    actions = actions_near_conflict(context, scenario)
-    rises, falls = right_direction(actions)
-    means = ', '.join(f'{row.mean(dtype=float):.2f} at α = {alpha:g}'
-                      for alpha, row in zip(context.evaluation.alphas, actions, strict=True))
-    return [f'In the same {actions.shape[1]:,} states within {NEAR:.0f} m of the conflict, the shipped model\'s mean '
-            f'acceleration in m/s² is {means}. From the lowest α to the highest it rises by more than {APART:g} in '
-            f'{percent(rises, 0)}% of the states and falls by more in {percent(falls, 0)}%.', '']
 
 
 def _dials(found: dict[int, Matrix]) -> list[str]:
