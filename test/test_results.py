@@ -218,6 +218,8 @@ def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
         assert f'(pictures/{picture})' in text
         assert (small / 'page' / 'pictures' / picture).stat().st_size > 10_000
     assert '*1, 7*' in text     # the paper's α = 0.02 on +0/2%
+    details = (small / 'page' / 'results_cells.md').read_text()
+    assert all(f'**α = {alpha:g} against the others**' in details for alpha in ALPHAS)
     with (small / 'page' / 'results_cells.csv').open(newline='') as file:
         cells = list(csv.DictReader(file))
     assert len(cells) == 2 * 7 * (2 * 10 + 1)     # blocks, rows, (seeds × controllers + the rule)

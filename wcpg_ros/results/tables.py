@@ -76,14 +76,15 @@ def lines(context: Context) -> list[str]:
             f'Trained on the `train` row only. Each cell: collisions in %, mean of {seeds} training seeds (lowest–'
             f'highest seed), {n:,} episodes each; then success / time-outs in %; then, in italics, the paper\'s '
             'collisions and success (one seed, 100 episodes). Every seed by itself, as k of n with Wilson\'s '
-            f'intervals, steps and returns: [{context.page.stem}_cells.md]({context.page.stem}_cells.md). The '
+            'intervals, steps and returns, and every α against the baselines: '
+            f'[{context.page.stem}_cells.md]({context.page.stem}_cells.md). The '
             'baselines are the same in both blocks: trained on the terms of the shipped models, with as many decisions '
             f'and networks as large; those of the paper\'s values are smaller and trained for {paper_length} episodes.',
             '']
     for scenario in context.manifest.scenarios:
         for block, name in BLOCKS.items():
             text += [f'### {load_scenario(scenario).title}: {name}', '', *_table(context, scenario, block)]
-        text += _comparisons(context, scenario)
+        text += _comparisons(context, scenario, CAUTIOUS)
     _write_details(context)
     return text
 
@@ -106,14 +107,14 @@ def _table(context: Context, scenario: str, block: str) -> list[str]:
     return markdown(['row', *(column.label for column in shown)], body)
 
 
-def _comparisons(context: Context, scenario: str) -> list[str]:
-    """McNemar's test of the cautious policy against everybody, seed by seed."""
-    cautious, *others = [column for column in columns(context, scenario, 'ours')
-                         if column.label == f'α = {CAUTIOUS:g}' or not column.label.startswith('α')]
+def _comparisons(context: Context, scenario: str, alpha: float) -> list[str]:
+    """McNemar's test of the policy of an alpha against all baselines and the rule, seed by seed."""
+    policy, *others = [column for column in columns(context, scenario, 'ours')
+                       if column.label == f'α = {alpha:g}' or not column.label.startswith('α')]
     places, p_values, better = [], [], []
     for row in table_rows(scenario):
         for column in others:
-            for drive, rival in zip(cautious.drives.values(), itertools.cycle(column.drives.values()), strict=False):
+            for drive, rival in zip(policy.drives.values(), itertools.cycle(column.drives.values()), strict=False):
                 first, second = (context.rows(with_row(each, row))['outcome'] == COLLISION for each in (drive, rival))
                 places.append((row, column.label))
                 p_values.append(mcnemar_exact(first, second))
@@ -128,8 +129,8 @@ def _comparisons(context: Context, scenario: str) -> list[str]:
             found = [f'{count} {word}' for count, word in ((safer, 'safer'), (less, 'less safe')) if count]
             cells.append(', '.join(found) or '–')
         body.append(cells)
-    return [f'**α = {CAUTIOUS:g} against the others**, seed by seed on the same episodes: in how many of '
-            f'{len(cautious.drives)} training seeds it collides less often, or more often, McNemar\'s exact test, p < '
+    return [f'**α = {alpha:g} against the others**, seed by seed on the same episodes: in how many of '
+            f'{len(policy.drives)} training seeds it collides less often, or more often, McNemar\'s exact test, p < '
             f'0.05 after Holm\'s correction over all {len(p_values)} comparisons of this table.', '',
             *markdown(['row', *(column.label for column in others)], body)]
 
@@ -159,6 +160,9 @@ def _write_details(context: Context) -> None:
                                          cell.successes, cell.timeouts, *cell.collision_rate[1:], *cell.steps,
                                          *cell.mean_return])
                 text += markdown(header, body)
+        text += [f'## {load_scenario(scenario).title}: {BLOCKS["ours"]} against the baselines', '']
+        for alpha in context.evaluation.alphas:
+            text += _comparisons(context, scenario, alpha)
     stem = context.page.with_name(f'{context.page.stem}_cells')
     write_atomically(stem.with_suffix('.md'), ('\n'.join(text) + '\n').encode())
     write_atomically(stem.with_suffix('.csv'), sheet.getvalue().encode())
