@@ -13,6 +13,7 @@ from random_models import random_model
 from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.controllers import prepare
 from wcpg_ros.episodes import EPISODE, drive
+from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.results import cvar_matrix, learning_curves, page
 from wcpg_ros.results.context import Cell, paper_tables, table_rows
 from wcpg_ros.results.critic_check import errors
@@ -232,6 +233,19 @@ def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
     assert make_page(small) == 0
     assert (small / 'page' / 'results.md').read_text() == text
     assert sorted(path.stat().st_mtime_ns for path in (small / 'store').iterdir()) == driven
+
+
+def test_a_ctrl_c_while_it_is_drawn_leaves_the_old_page_and_its_pictures(small: Path,
+                                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make_page(small) == 0
+    before = {path: path.stat().st_mtime_ns for path in (small / 'page').rglob('*')}
+
+    def interrupted(context: object) -> list[str]:
+        assert list((small / 'page').glob('.*/pictures/*.png'))     # others have been drawn
+        raise KeyboardInterrupt
+    monkeypatch.setattr(learning_curves, 'lines', interrupted)
+    assert make_page(small) == INTERRUPTED
+    assert {path: path.stat().st_mtime_ns for path in (small / 'page').rglob('*')} == before
 
 
 def test_the_shipped_model_stands_for_its_seed(small: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,8 @@ from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.episode_store import Drive, EpisodeStore
 from wcpg_ros.results.intervals import Interval, bootstrap_mean, wilson
 from wcpg_ros.results.manifest import MANIFEST, TRAIN, EvaluationSettings, Manifest, Run
+
+PICTURES = 'pictures'     # the folder beside the page
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Context:
     def __init__(self, manifest: Manifest, store: EpisodeStore, page: Path, quick: bool = False,
                  source: Path = MANIFEST) -> None:
         self.manifest, self.store, self.page, self.quick, self.source = manifest, store, page, quick, source
-        self.pictures = page.parent / 'pictures'
+        self._making = page.with_name(f'.{page.stem}.making')
         self._cells: dict[Drive, Cell] = {}
 
     @property
@@ -85,14 +88,30 @@ class Context:
                                       bootstrap_mean(rows['return']))
         return self._cells[drive]
 
+    def made(self, name: str) -> Path:
+        """Where the page and what belongs to it are made, by their places beside it, until `publish`."""
+        path = self._making / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def publish(self) -> None:
+        """All that was made takes its place, so that an old page never has new pictures."""
+        for path in sorted(path for path in self._making.rglob('*') if path.is_file()):
+            place = self.page.parent / path.relative_to(self._making)
+            place.parent.mkdir(exist_ok=True)
+            path.replace(place)
+
+    def discard(self) -> None:
+        """Forget what was made and not published, also by one who was killed."""
+        shutil.rmtree(self._making, ignore_errors=True)
+
     def picture(self, name: str) -> Path:
-        """Where a picture goes."""
-        self.pictures.mkdir(parents=True, exist_ok=True)
-        return self.pictures / name
+        """Where a picture is made."""
+        return self.made(f'{PICTURES}/{name}')
 
     def link(self, name: str, text: str) -> str:
         """A picture in the page."""
-        return f'![{text}]({(self.pictures / name).relative_to(self.page.parent)})'
+        return f'![{text}]({PICTURES}/{name})'
 
 
 class Section(Protocol):

@@ -101,7 +101,7 @@ def lines(context: Context) -> list[str]:
         axis.set(title=load_scenario(scenario).title, xlabel='level of the predicted distribution', xlim=(0, 1),
                  ylim=(0, 1), aspect='equal')
     axes[0, 0].set(ylabel='share of episodes below it')
-    charts.legend_below(made, axes[0, 0], len(context.evaluation.alphas))
+    charts.legend_below(made, axes[0, 0], 3 * len(scenarios))
     charts.save(made, context.picture(PICTURE))
     return ['## The critic, checked', '',
             f'The shipped models\' critics at the first decision of {context.evaluation.matrix_episodes:,} episodes of '

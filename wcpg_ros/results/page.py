@@ -21,7 +21,6 @@ from sim_node.settings import check
 from wcpg_ros.episode_store import EpisodeStore
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend
-from wcpg_ros.model_file import write_atomically
 from wcpg_ros.places import make_writable
 from wcpg_ros.results import (
     ablations,
@@ -60,9 +59,15 @@ def write_page(context: Context, backend: str, progress: bool) -> None:
     for drive in drives:
         drive.check()
     context.store.fill(drives, backend, progress)
-    parts = [section.lines(context) for section in tqdm(SECTIONS, unit='section', disable=not progress, leave=False)]
-    text = [*_head(context), *claims.lines(context), *(line for part in parts for line in part)]
-    write_atomically(context.page, '\n'.join(text).encode())
+    context.discard()
+    try:
+        sections = tqdm(SECTIONS, unit='section', disable=not progress, leave=False)
+        parts = [section.lines(context) for section in sections]
+        text = [*_head(context), *claims.lines(context), *(line for part in parts for line in part)]
+        context.made(context.page.name).write_text('\n'.join(text))
+        context.publish()
+    finally:
+        context.discard()
     if not context.quick:
         write_cards(context)
 

@@ -13,7 +13,6 @@ import numpy as np
 from sim_node.scenario import load_scenario
 from sim_node.state import COLLISION
 from wcpg_ros.episode_store import Drive
-from wcpg_ros.model_file import write_atomically
 from wcpg_ros.results.context import (
     Context,
     markdown,
@@ -163,6 +162,6 @@ def _write_details(context: Context) -> None:
         text += [f'## {load_scenario(scenario).title}: {BLOCKS["ours"]} against the baselines', '']
         for alpha in context.evaluation.alphas:
             text += _comparisons(context, scenario, alpha)
-    stem = context.page.with_name(f'{context.page.stem}_cells')
-    write_atomically(stem.with_suffix('.md'), ('\n'.join(text) + '\n').encode())
-    write_atomically(stem.with_suffix('.csv'), sheet.getvalue().encode())
+    stem = f'{context.page.stem}_cells'
+    context.made(f'{stem}.md').write_text('\n'.join(text) + '\n')
+    context.made(f'{stem}.csv').write_text(sheet.getvalue(), newline='')
