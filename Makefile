@@ -28,10 +28,10 @@ endif
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest
 
-# docs/results.md from the model files: what has been measured before is not measured again. The small version is in
-# results/quick/. Missing models: `python -m wcpg_ros.results.training`.
+# docs/results.md and the README's table from the model files: what has been measured before is not measured again. The
+# small version is in results/quick/. Missing models: `python -m wcpg_ros.results.training`.
 results: $(VENV)/.test
-	$(BIN)/python -m wcpg_ros.results.page
+	$(BIN)/python -m wcpg_ros.results.page --update README.md
 
 results-quick: $(VENV)/.test
 	$(BIN)/python -m wcpg_ros.results.page --quick

@@ -3,7 +3,7 @@
 import pytest
 
 from wcpg_ros import calibration
-from wcpg_ros.calibration import BEGIN, END, learn, truth
+from wcpg_ros.calibration import learn, truth
 from wcpg_ros.settings import CriticSettings
 
 
@@ -36,10 +36,10 @@ def test_pairings_converge_to_their_fixed_points(pair: tuple[str, str], sigma: f
 def test_the_table_is_put_between_its_marks(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(calibration, 'rows', lambda updates: iter([]))
     page = tmp_path / 'page.md'
-    page.write_text(f'before\n{BEGIN}\nold\n{END}\nafter\n')
+    page.write_text('before\n<!-- calibration: begin -->\nold\n<!-- calibration: end -->\nafter\n')
     calibration.main(['--update', str(page)])
     text = page.read_text()
     assert '| **truth** | 7.96 | -50.0 |' in text
     assert 'old' not in text
     assert text.startswith('before\n')
-    assert text.endswith(f'{END}\nafter\n')
+    assert text.endswith('<!-- calibration: end -->\nafter\n')

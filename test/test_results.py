@@ -207,7 +207,11 @@ def make_page(folder: Path, *options: str) -> int:
 
 
 def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
-    assert make_page(small) == 0
+    (readme := small / 'README.md').write_text('before\n<!-- results: begin -->\nold\n<!-- results: end -->\nafter\n')
+    assert make_page(small, '--update', str(readme)) == 0
+    assert readme.read_text().startswith('before\n<!-- results: begin -->\n|  | α = 0.02 | α = 0.1 |')
+    assert 'collisions, % | ' in readme.read_text()
+    assert readme.read_text().endswith(' |\n<!-- results: end -->\nafter\n')
     text = (small / 'page' / 'results.md').read_text()
     for heading in ('What did not reproduce', 'What did', 'Extrapolation', 'The bars', 'The dial',
                     'Safety against time', 'Testing performance over α', 'The critic, checked', 'Ablations',
@@ -287,6 +291,9 @@ def test_what_is_missing_is_said_before_anything_is_driven(small: Path, tmp_path
     assert error.count('\n') == 1
     assert not list((tmp_path / 'store').glob('*'))
     assert make_page(small, '--backend', 'clouds') == 2
+    (tmp_path / 'page.md').write_text('no marks')
+    assert make_page(small, '--update', str(tmp_path / 'page.md')) == 2
+    assert 'is no file with the lines <!-- results: begin --> and' in capsys.readouterr().err
     (tmp_path / 'file').touch()
     assert make_page(small, '--out', str(tmp_path / 'file' / 'x.md')) == 2
     assert 'cannot be written to' in capsys.readouterr().err

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from sim_node.settings import SettingsError
 from wcpg_ros.critics import GaussianHead, QuantileHead
 from wcpg_ros.learner import Learner
-from wcpg_ros.model_file import write_atomically
+from wcpg_ros.marked_text import MarkedText
 from wcpg_ros.networks import orthogonal
 from wcpg_ros.normaliser import Normaliser
 from wcpg_ros.replay import Replay
@@ -27,7 +28,6 @@ from wcpg_ros.settings import REFUSED_PAIRS, AlphaSettings, CriticSettings, Reci
 WIN, LOSS, SIZE = 30.0, -50.0, 10_000
 RETURNS = np.where(np.arange(SIZE) % 100 == 0, LOSS, WIN)   # exactly 1% of them are losses
 ALPHAS = (0.01, 0.02, 0.1, 0.3, 1.0)
-BEGIN, END = '<!-- calibration: begin -->', '<!-- calibration: end -->'
 
 
 class Row(NamedTuple):
@@ -114,15 +114,14 @@ def main(args: list[str] | None = None) -> None:
     options = parser.parse_args(args)
     if options.updates < 1:
         parser.error(f'--updates: expected at least 1, got {options.updates}')
-    lines = options.update.read_text().splitlines() if options.update and options.update.is_file() else []
-    if options.update and not {BEGIN, END} <= set(lines):
-        parser.error(f'--update: {options.update} is no file with the lines {BEGIN} and {END}')
+    try:
+        place = MarkedText(options.update, 'calibration') if options.update else None
+    except SettingsError as error:
+        parser.error(f'--update: {error}')
     text = table([truth(), *tqdm(rows(options.updates), unit='critic', total=12, leave=False, disable=None)])
     print(text)
-    if options.update:
-        page = options.update.read_text()
-        before, after = page.split(BEGIN)[0], page.split(END)[1]
-        write_atomically(options.update, f'{before}{BEGIN}\n{text}\n{END}{after}'.encode())
+    if place:
+        place.replace(text)
 
 
 if __name__ == '__main__':

@@ -1,6 +1,6 @@
 """docs/results.md, from model files and seeds: `make results`; what has been driven before is not driven again.
 
-    python -m wcpg_ros.results.page [--backend ray]
+    python -m wcpg_ros.results.page [--backend ray] [--update README.md]
     python -m wcpg_ros.results.page --quick      a small version in results/quick/, for a look
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from sim_node.settings import check
 from wcpg_ros.episode_store import EpisodeStore
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend
+from wcpg_ros.marked_text import MarkedText
 from wcpg_ros.places import make_writable
 from wcpg_ros.results import (
     ablations,
@@ -29,6 +31,7 @@ from wcpg_ros.results import (
     critic_check,
     curves,
     dial,
+    headline,
     lanes,
     learning_curves,
     pareto,
@@ -46,8 +49,8 @@ RUNS = (*BLOCKS, *BASELINES, 'penalty', 'printed')     # that the sections speak
 DEVIATIONS = Path('docs/deviations.md')
 
 
-def write_page(context: Context, backend: str, progress: bool) -> None:
-    """Check everything, drive what is missing, write the page, and the model cards with it."""
+def write_page(context: Context, backend: str, progress: bool, summary: MarkedText | None = None) -> None:
+    """Check everything, drive what is missing, write the page, and the model cards and the summary with it."""
     runs = context.manifest.all_runs()
     for name in RUNS:
         check(name in context.manifest.runs, 'runs', f'the page needs {name!r}; see {MANIFEST}')
@@ -55,7 +58,8 @@ def write_page(context: Context, backend: str, progress: bool) -> None:
     if not context.quick:
         for directory in {run.file.parent for run in runs}:
             make_writable(directory)
-    drives = list(dict.fromkeys(drive for section in SECTIONS for drive in section.drives(context)))
+    wanted = itertools.chain(headline.drives(context), *(section.drives(context) for section in SECTIONS))
+    drives = list(dict.fromkeys(wanted))
     for drive in drives:
         drive.check()
     context.store.fill(drives, backend, progress)
@@ -70,6 +74,8 @@ def write_page(context: Context, backend: str, progress: bool) -> None:
         context.discard()
     if not context.quick:
         write_cards(context)
+    if summary:
+        summary.replace(headline.table(context))
 
 
 def _code() -> str:
@@ -109,16 +115,19 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument('--keep', type=Path, default=Path('results/episodes'), metavar='DIRECTORY',
                         help='where driven episodes are kept (default: results/episodes)')
     parser.add_argument('--backend', default='processes', help=f'{BACKENDS} (default: processes)')
+    parser.add_argument('--update', type=Path, metavar='FILE',
+                        help=f'a Markdown file with the marks of the table {headline.MARKS!r}, which is put there')
     given = parser.parse_args(args)
     try:
         manifest = load_manifest(given.manifest)
         page = given.out or Path('results/quick/results.md' if given.quick else 'docs/results.md')
         check_backend(given.backend)
+        summary = MarkedText(given.update, headline.MARKS) if given.update else None
         make_writable(page.parent)
         check(not page.is_dir(), str(page), 'is a directory; give the page a name in it')
         context = Context(manifest.quick() if given.quick else manifest, EpisodeStore(given.keep), page, given.quick,
                           given.manifest)
-        write_page(context, given.backend, progress=sys.stderr.isatty())
+        write_page(context, given.backend, progress=sys.stderr.isatty(), summary=summary)
     except (ValueError, OSError) as error:
         print(f'results: {error}', file=sys.stderr)
         return 2
