@@ -24,7 +24,7 @@ from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.model_file import ModelError, ModelFile
 from wcpg_ros.run_directory import RunDirectory
 from wcpg_ros.seeds import training_start
-from wcpg_ros.settings import ExplorationSettings, load_recipe
+from wcpg_ros.settings import ExplorationSettings, Recipe, load_recipe
 
 RECIPE = replaced(load_recipe('config/left_turn.yaml'), {
     'learning.batch': 32, 'learning.replay': 5000, 'learning.updates_per_decision': 0.5, 'world.scenes': 4,
@@ -47,11 +47,11 @@ def random_baseline(output: str = 'tanh', seed: int = 0) -> Baseline:
     return Baseline(replace(INFO, output=output), {name: value.astype(np.float32) for name, value in tensors.items()})
 
 
-def make_run(algorithm: str, seed: int = 3, decisions: int = 400):
+def make_run(algorithm: str, seed: int = 3, decisions: int = 400, recipe: Recipe = RECIPE):
     scenario = load_scenario('left_turn', 'train', RECIPE.world.changes)
     if algorithm == 'c51':
-        return C51Run(scenario, RECIPE, seed, decisions)
-    return StableRun(algorithm, scenario, RECIPE, seed, decisions)
+        return C51Run(scenario, recipe, seed, decisions)
+    return StableRun(algorithm, scenario, recipe, seed, decisions)
 
 
 @pytest.mark.parametrize('output', ['tanh', 'clip', 'grid'])
@@ -218,6 +218,22 @@ def test_the_quick_projection_is_tianshous() -> None:
         quick, theirs = run._algorithm._target_dist(batch), C51._target_dist(run._algorithm, batch)
     torch.testing.assert_close(quick, theirs, atol=1e-5, rtol=0.0)
     assert Network(4, [8], 5.0)(np.zeros((2, 4)))[0].sum(-1).tolist() == pytest.approx(np.ones((2, 9)))
+
+
+def test_the_targets_of_c51_sum_the_rewards_of_as_many_decisions_as_the_recipe_says() -> None:
+    """In one scene: three decisions' rewards, then the atoms, discounted; up to an end, without them."""
+    run = make_run('c51', recipe=replaced(RECIPE, {'learning.n_step': 3}, 'recipe'))
+    run.learn(400)
+    replay, gamma, atoms = run._replay, run._algorithm.gamma, run._algorithm.policy.support.numpy()
+    done = replay.terminated[:90]
+    end = int(np.flatnonzero(done)[0])
+    assert end > 5
+    assert replay.rew[end] != 0.0
+    for first, rewards, rest in ((0, replay.rew[0:3], gamma ** 3 * atoms),
+                                 (end - 1, replay.rew[end - 1:end + 1], 0.0 * atoms)):
+        batch = run._algorithm._preprocess_batch(replay[np.array([first])], replay, np.array([first]))
+        expected = sum(gamma ** k * reward for k, reward in enumerate(rewards)) + rest
+        np.testing.assert_allclose(batch.returns[0], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize('added', [3, 25])     # not full yet, and gone round

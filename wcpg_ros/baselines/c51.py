@@ -106,6 +106,7 @@ class C51Run:
         optimizer = TorchOptimizerFactory(torch.optim.Adam, lr=recipe.critic.learning_rate, fused=True)
         self._algorithm = QuickC51(policy=policy, optim=optimizer,
                                    gamma=learning.gamma ** scenario.action_repeat,
+                                   n_step_return_horizon=learning.n_step,
                                    target_update_freq=round(1.0 / learning.tau))
         self._replay = EvenReplay(min(learning.replay, decisions), recipe.world.scenes, random_seed=seed)
         self._updates = round(learning.updates_per_decision * recipe.world.scenes)
