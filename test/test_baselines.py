@@ -18,7 +18,7 @@ from sim_node.settings import replaced
 from wcpg_ros import evaluate
 from wcpg_ros.baselines import train
 from wcpg_ros.baselines.baseline_file import Baseline, BaselineInfo
-from wcpg_ros.baselines.c51 import C51Run, EvenReplay, Network, QuickC51
+from wcpg_ros.baselines.c51 import C51Run, Network, QuickC51
 from wcpg_ros.baselines.stable import HeldNoise, PenalisedTanh, StableRun
 from wcpg_ros.baselines.vec_env import SceneVecEnv
 from wcpg_ros.model_file import ModelError, ModelFile
@@ -180,7 +180,7 @@ def test_the_exported_network_acts_as_the_librarys(algorithm: str) -> None:
     observation = run.world.batch._observation.copy()
     if algorithm == 'c51':
         with torch.no_grad():
-            share, _ = run._network(observation)
+            share, _ = run._network(run._normaliser.columns(observation, RECIPE.learning.observation_clip).T)
             expected = run._grid[((share * run._algorithm.policy.support).sum(-1)).argmax(-1).numpy()]
     else:
         expected = 4.0 * run.model.predict(run._normalise.normalize_obs(observation), deterministic=True)[0][:, 0]
@@ -209,44 +209,39 @@ def test_a_resumed_run_ends_with_the_weights_it_would_have_had(algorithm: str, t
 
 def test_the_quick_projection_is_tianshous() -> None:
     from tianshou.algorithm.modelfree.c51 import C51
+    from tianshou.data import Batch
     run = make_run('c51')
     run.learn(200)
-    batch, indices = run._replay.sample(64)
-    batch = run._algorithm._preprocess_batch(batch, run._replay, indices)
-    assert isinstance(run._algorithm, QuickC51)
+    algorithm, rng = run._algorithm, np.random.default_rng(0)
+    low, high = algorithm.policy.v_min - 1.0, algorithm.policy.v_max + 1.0     # beyond the atoms, too
+    batch = Batch(obs_next=rng.normal(size=(64, run._replay.observation_size)).astype(np.float32),
+                  returns=torch.from_numpy(rng.uniform(low, high, (64, 51)).astype(np.float32)))
+    assert isinstance(algorithm, QuickC51)
     with torch.no_grad():
-        quick, theirs = run._algorithm._target_dist(batch), C51._target_dist(run._algorithm, batch)
+        quick, theirs = algorithm._target_dist(batch), C51._target_dist(algorithm, batch)
     torch.testing.assert_close(quick, theirs, atol=1e-5, rtol=0.0)
-    assert Network(4, [8], 5.0)(np.zeros((2, 4)))[0].sum(-1).tolist() == pytest.approx(np.ones((2, 9)))
+    assert Network(4, [8])(np.zeros((2, 4), np.float32))[0].sum(-1).tolist() == pytest.approx(np.ones((2, 5)))
 
 
-def test_the_targets_of_c51_sum_the_rewards_of_as_many_decisions_as_the_recipe_says() -> None:
-    """In one scene: three decisions' rewards, then the atoms, discounted; up to an end, without them."""
-    run = make_run('c51', recipe=replaced(RECIPE, {'learning.n_step': 3}, 'recipe'))
+def test_c51_learns_from_the_rewards_of_as_many_decisions_as_the_recipe_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then from the atoms of the state after them, discounted; behind an end, from nothing."""
+    run = make_run('c51', recipe=replaced(RECIPE, {'learning.n_step': 3, 'learning.batch': 200}, 'recipe'))
+    batches = []
+    monkeypatch.setattr(run._algorithm, '_update_with_batch', batches.append)
     run.learn(400)
-    replay, gamma, atoms = run._replay, run._algorithm.gamma, run._algorithm.policy.support.numpy()
-    done = replay.terminated[:90]
-    end = int(np.flatnonzero(done)[0])
-    assert end > 5
-    assert replay.rew[end] != 0.0
-    for first, rewards, rest in ((0, replay.rew[0:3], gamma ** 3 * atoms),
-                                 (end - 1, replay.rew[end - 1:end + 1], 0.0 * atoms)):
-        batch = run._algorithm._preprocess_batch(replay[np.array([first])], replay, np.array([first]))
-        expected = sum(gamma ** k * reward for k, reward in enumerate(rewards)) + rest
-        np.testing.assert_allclose(batch.returns[0], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize('added', [3, 25])     # not full yet, and gone round
-def test_every_transition_kept_is_as_likely_to_be_sampled(added: int) -> None:
-    from tianshou.data import Batch
-    replay = EvenReplay(4 * 10, 4, random_seed=0)
-    for k in range(added):
-        first = np.arange(4) + 4 * k
-        replay.add(Batch(obs=first, act=first, rew=np.zeros(4), terminated=np.ones(4, bool),
-                         truncated=np.zeros(4, bool), obs_next=first, info=Batch()))
-    seen, times = np.unique(replay.sample(40_000)[0].obs, return_counts=True)
-    assert seen.tolist() == list(range(4 * max(0, added - 10), 4 * added))
-    assert times == pytest.approx(40_000 / len(seen), rel=0.15)
+    gamma = RECIPE.learning.gamma ** 4
+    atoms = run._algorithm.policy.support.numpy()
+    ended = run._replay.column('done').astype(bool)
+    assert ended.any()
+    assert run._replay.column('discount')[~ended] == pytest.approx(gamma ** 3)
+    rewards = run._replay.column('reward')
+    for returns in (batch.returns.numpy() for batch in batches):
+        spread = returns[:, -1] - returns[:, 0]
+        widest = gamma ** 3 * (atoms[-1] - atoms[0])
+        assert np.unique(spread.round(4)).tolist() == pytest.approx([0.0, widest], abs=1e-4)
+        alone = returns[spread == 0.0]
+        assert np.isin(alone[:, 0], rewards[ended]).all()
+        assert returns[spread > 0.0, 0] == pytest.approx(gamma ** 3 * atoms[0])     # rewards come at an end only
 
 
 def test_the_command_trains_keeps_the_best_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture,
