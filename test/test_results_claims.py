@@ -76,3 +76,12 @@ def test_a_sentence_stands_once_with_all_that_was_found(tmp_path: Path) -> None:
     assert worse.count('D4PG: 20.0% on `train`, 20.0% on `+') == 2
     assert 'DDPG' not in worse
     assert worse.endswith('is there on every row.')
+
+
+def test_training_seeds_without_a_dial_are_named(tmp_path: Path) -> None:
+    def told(drive: Drive) -> tuple[int, int]:
+        return (27, 73) if 'paper/merge_1.' in drive.controller else the_papers(drive)
+    line, = (line for line in claims.lines(ToldContext(told, tmp_path)) if line.startswith('- **α ≤ 0.3'))
+    assert line.count('training seed') == 2     # the sentence's own, and seed 1
+    assert "Highway merge, the paper's values: at most 27.0%" in line
+    assert 'training seed 1: one policy at every α, with 27.0% on `train`' in line

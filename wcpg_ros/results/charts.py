@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, RED, BLACK, GREY = (
     '#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#F0E442', '#D55E00', '#000000', '#999999')
 # A colour and a marker each, so that neither is needed to tell them apart.
 BASELINE_STYLES = {'ddpg': (RED, 's'), 'ppo': (PURPLE, 'v'), 'ppo_long': (PURPLE, '^'), 'c51': (GREEN, 'D'),
                    'd4pg': (ORANGE, 'P')}
+HALO = withStroke(linewidth=2.5, foreground='white')     # around words that stand on marks
 COLLISION_FLOOR = 0.02     # %, where the charts begin; nothing found is drawn there
 TICKS = (0.1, 0.3, 1, 3, 10, 30, 100)
 

@@ -152,7 +152,8 @@ def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) ->
                       linewidth=1.8 if name == 'wcpg' else 1, label=label, zorder=3 if name == 'wcpg' else 2)
         if labels and name == 'wcpg':
             for place, alphas in _labels(context.evaluation.alphas, members, cells).items():
-                axis.annotate(alphas, place, xytext=(5, 4), textcoords='offset points', fontsize=8, color=colour)
+                axis.annotate(alphas, place, xytext=(6, 5), textcoords='offset points', fontsize=8, color=colour,
+                              zorder=5, path_effects=[charts.HALO])
     for name, points in _baselines(context, scenario, row).items():
         colour, marker = charts.BASELINE_STYLES[name]
         cells = [cell for cell in map(context.cell, points) if cell.successes]
