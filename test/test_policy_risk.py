@@ -113,6 +113,16 @@ def test_a_quantile_is_where_the_probability_reaches_its_share(critic):
             np.testing.assert_allclose(reached, share, atol=1e-6)
 
 
+def test_quantiles_of_no_width_are_not_drawn_from():
+    """From level 1 on, half of the outputs stand for nothing."""
+    model, rows = random_model(critic='quantile', return_scale=10.0), random_observations(6)
+    model.tensors['critic.out.bias'][32:64] += 1000.0
+    policy = Policy(model)
+    assert (policy.quantile(rows, 0.5, 1.0, 0.999) < 100.0).all()
+    assert policy.probability(rows, 0.5, 1.0, 100.0).tolist() == [1.0] * 6
+    assert (policy.quantile(rows, 0.5, 0.5, 0.999) > 1000.0).all()
+
+
 @pytest.mark.parametrize('critic', ['gaussian', 'quantile', 'categorical'])
 def test_the_tail_at_the_policys_own_level_is_its_cvar_and_at_one_its_mean(critic):
     policy = Policy(random_model(critic=critic, return_scale=3.0))

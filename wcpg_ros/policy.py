@@ -9,6 +9,7 @@ per row; everything else is elementwise. Weights and rows are contiguous, since 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,9 +101,8 @@ class Policy:
             return normal_cdf((scaled - mean) / std)
         if self.info.critic == 'categorical':
             return np.sum(_softmax(output) * (self._atoms <= scaled[:, None]), axis=-1)
-        shares = quantile_levels(levels, output.shape[-1] // 2)
-        return np.array([np.interp(at, np.sort(row), share, left=0.0, right=1.0)
-                         for at, row, share in zip(scaled, _quantiles(output), shares, strict=True)])
+        return np.array([np.interp(at, values, shares, left=0.0, right=1.0)
+                         for at, (shares, values) in zip(scaled, _curves(output, levels), strict=True)])
 
     def quantile(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, share: ArrayLike
                  ) -> NDArray[np.float64]:
@@ -115,9 +115,8 @@ class Policy:
             below = np.cumsum(_softmax(output), axis=-1)
             scaled = self._atoms[np.minimum(np.sum(below < wanted[:, None], axis=-1), len(self._atoms) - 1)]
         else:
-            known = quantile_levels(levels, output.shape[-1] // 2)
-            scaled = np.array([np.interp(at, at_known, np.sort(row))
-                               for at, row, at_known in zip(wanted, _quantiles(output), known, strict=True)])
+            scaled = np.array([np.interp(at, shares, values)
+                               for at, (shares, values) in zip(wanted, _curves(output, levels), strict=True)])
         return scaled * self.info.return_scale
 
     def tail(self, observation: ArrayLike, action: ArrayLike, alpha: ArrayLike, level: float) -> NDArray[np.float64]:
@@ -237,6 +236,16 @@ def _forward(layers: Layers, inputs: dict[str, Floats]) -> Floats:
 def _quantiles(output: NDArray[Any]) -> NDArray[Any]:
     """Of a quantile critic's outputs those that are quantiles: if they are odd in number, the last is the mean."""
     return output[:, :output.shape[-1] // 2 * 2]
+
+
+def _curves(output: Floats, levels: Floats) -> Iterator[tuple[NDArray[np.float64], Floats]]:
+    """For each row, shares and the quantiles there, rising. From level 1 on, the slices above it have no width: they
+    learn nothing, and may say anything."""
+    quantiles = _quantiles(output)
+    count = quantiles.shape[-1] // 2
+    for row, shares, width in zip(quantiles, quantile_levels(levels, count), quantile_probabilities(levels, count),
+                                  strict=True):
+        yield shares[width > 0.0], np.sort(row[width > 0.0])
 
 
 def _softmax(logits: Floats | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -52,8 +52,10 @@ def lines(context: Context) -> list[str]:
     body = [[f'{load_scenario(scenario).title}: {bar.name}', bar.found, 'met' if bar.met else '**missed**']
             for scenario in context.manifest.scenarios for bar in bars(context, scenario)]
     return ['## The bars', '',
-            'What a dial worth shipping must show. Fixed before it was measured, but for "turned in the same state", '
-            'which was added after the line above it had been missed on the merge.', '',
+            'What a dial worth shipping must show: of the shipped model, where no other is named. Fixed before it was '
+            'measured, but for two: "turned in the same state" was added after the line above it had been missed on '
+            'the merge, and the critic is judged in tenths of the episodes, not fifths, since a model failed in fifths '
+            f'([deviations.md]({context.deviations})).', '',
             *markdown(['bar', 'measured', ''], body)]
 
 
@@ -86,8 +88,8 @@ def _true_dial(matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:
               held[shipped] == levels and all(count >= levels - 1 for count in others))
     neighbours = matrices[shipped].neighbours
     apart = sum(pair.quicker.value >= NEIGHBOURS_DIFFER for pair in neighbours)
-    yield Bar(f'steps fall and collisions rise; neighbours are {percent(NEIGHBOURS_DIFFER, 0)}% apart in all places '
-              'but one', f'{apart} of {len(neighbours)} places',
+    yield Bar('steps fall and collisions rise (ties within the interval); neighbours are '
+              f'{percent(NEIGHBOURS_DIFFER, 0)}% apart in all places but one', f'{apart} of {len(neighbours)} places',
               apart >= len(neighbours) - 1
               and all(pair.quicker.high >= 0.0 and pair.collisions_rise for pair in neighbours))
 

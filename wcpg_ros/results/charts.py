@@ -46,7 +46,8 @@ def collision_axis(axes: Any) -> None:
     """Collisions in %, by powers of ten, with a place for none."""
     axes.set_yscale('log')
     axes.set_ylim(COLLISION_FLOOR * 0.8, 120)
-    axes.set_yticks([COLLISION_FLOOR, *TICKS], labels=['0', *(f'{tick:g}' for tick in TICKS)])
+    axes.set_yticks([COLLISION_FLOOR, *TICKS], labels=['none', *(f'{tick:g}' for tick in TICKS)])
+    axes.axhspan(COLLISION_FLOOR * 0.8, COLLISION_FLOOR * 1.25, color='#EEEEEE', zorder=0)
     axes.minorticks_off()
 
 

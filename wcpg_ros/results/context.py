@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from wcpg_ros.results.intervals import Interval, bootstrap_mean, wilson
 from wcpg_ros.results.manifest import MANIFEST, TRAIN, EvaluationSettings, Manifest, Run
 
 PICTURES = 'pictures'     # the folder beside the page
+DEVIATIONS = Path('docs/deviations.md')
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,11 @@ class Context:
     def picture(self, name: str) -> Path:
         """Where a picture is made."""
         return self.made(f'{PICTURES}/{name}')
+
+    @property
+    def deviations(self) -> str:
+        """Where we differ from the paper, from the page."""
+        return os.path.relpath(DEVIATIONS, self.page.parent)
 
     def link(self, name: str, text: str) -> str:
         """A picture in the page."""

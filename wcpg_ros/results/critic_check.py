@@ -106,7 +106,8 @@ def lines(context: Context) -> list[str]:
     return ['## The critic, checked', '',
             f'The shipped models\' critics at the first decision of {context.evaluation.matrix_episodes:,} episodes of '
             'the `train` row, against the discounted returns that came. On the diagonal, the predicted distribution is '
-            'right: a share x of the returns lies below its quantile x.', '',
+            'right: a share x of the returns lies below its quantile x. Where two α are one policy, so are their '
+            'lines.', '',
             context.link(PICTURE, 'Predicted against realised quantiles of the return'), '',
             'Error: the episodes in ten bins by their prediction, mean distance between what was said and what came '
             'in a bin, in % of the 5–95% spread of the returns. For CVaR, what was said is one return per episode, '

@@ -11,6 +11,7 @@ from sim_node.state import SUCCESS
 from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
 from wcpg_ros.results.context import Context, mean_of
+from wcpg_ros.results.manifest import Run
 
 PICTURE = 'testing.png'
 
@@ -23,6 +24,18 @@ def drives(context: Context) -> Iterator[Drive]:
                 yield context.drive(scenario, run.file, alpha, watch=True)
 
 
+def _rows(context: Context, run: Run) -> list[np.ndarray]:
+    """Of every alpha."""
+    return [context.rows(context.drive(run.scenario, run.file, alpha, watch=True))
+            for alpha in context.evaluation.curve_alphas]
+
+
+def mean_sigma(context: Context, scenario: str) -> np.ndarray:
+    """Along an episode, mean of the episodes, [training seed, alpha]."""
+    return np.array([[each['sigma'].mean(dtype=float) for each in _rows(context, run)]
+                     for run in context.runs('ours', scenario)])
+
+
 def lines(context: Context) -> list[str]:
     """The figure."""
     scenarios, alphas = context.manifest.scenarios, context.evaluation.curve_alphas
@@ -31,10 +44,11 @@ def lines(context: Context) -> list[str]:
         collision = load_scenario(scenario).reward.collision
         shipped = context.shipped(scenario)
         for run in context.runs('ours', scenario):
-            rows = [context.rows(context.drive(scenario, run.file, alpha, watch=True)) for alpha in alphas]
+            rows = _rows(context, run)
             main = str(run.file) == shipped
-            style = {'color': charts.BLUE, 'linewidth': 2.2, 'zorder': 3, 'label': 'shipped seed'} if main else {
-                'color': charts.GREY, 'linewidth': 1.0, 'label': 'other seeds'}
+            style = {'marker': '.', **(
+                {'color': charts.BLUE, 'linewidth': 2.2, 'markersize': 9, 'zorder': 3, 'label': 'shipped seed'} if main
+                else {'color': charts.GREY, 'linewidth': 1.0, 'markersize': 4, 'label': 'other seeds'})}
             left.plot(alphas, [each['return'].mean(dtype=float) for each in rows], **style)
             if main:
                 low, high = np.transpose([np.percentile(each['return'], [1, 99]) for each in rows])
@@ -52,7 +66,8 @@ def lines(context: Context) -> list[str]:
     charts.legend_below(made, axes[0, 0], 4)
     charts.save(made, context.picture(PICTURE))
     return ['## Testing performance over α', '',
-            f'On the `train` row, {context.evaluation.episodes:,} episodes per point. Left: mean return, and between '
-            'its 1st and 99th percentile. Middle: mean time of successes. Right: the standard deviation of the return '
-            'to come that the critic believes in, mean over all decisions.', '',
+            f'On the `train` row, {context.evaluation.episodes:,} episodes per point. Left: mean return, and of the '
+            'shipped seed the range between its 1st and 99th percentile. Middle: mean time of successes. Right: the '
+            'standard deviation of the return to come that the critic believes in, mean along each episode, then over '
+            'them.', '',
             context.link(PICTURE, 'Return, time and the critic\'s σ over α'), '']

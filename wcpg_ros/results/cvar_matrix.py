@@ -92,9 +92,10 @@ def judge(rows: Sequence[np.ndarray], alphas: Sequence[float]) -> Matrix:
     for i, alpha in enumerate(alphas):
         best = int(np.argmax(values[:, i]))
         behind, _ = difference(values[best, i] - values[i, i], drawn[:, best, i] - drawn[:, i, i])
-        beaten = {f'{alphas[j]:g}': p for (k, j), p in zip(rivals, p_values, strict=True) if k == i}
-        wins = all(values[i, i] > values[alphas.index(float(j)), i] and p < SIGNIFICANT for j, p in beaten.items())
-        columns.append(Column(alpha, alphas[best], behind, beaten, wins and behind.low <= 0.0))
+        beaten = {j: p for (k, j), p in zip(rivals, p_values, strict=True) if k == i}
+        wins = all(values[i, i] > values[j, i] and p < SIGNIFICANT for j, p in beaten.items())
+        columns.append(Column(alpha, alphas[best], behind, {f'{alphas[j]:g}': p for j, p in beaten.items()},
+                              wins and behind.low <= 0.0))
     return Matrix(tuple(alphas), values, low, high, columns, neighbours(rows, alphas),
                   [int(np.sum(each['outcome'] == COLLISION)) for each in rows],
                   [mean_of(each['steps'][each['outcome'] == SUCCESS]) for each in rows], len(rows[0]))

@@ -70,9 +70,10 @@ def _dials(found: dict[int, Matrix]) -> list[str]:
                      f'{len(apart)} of {len(matrix.neighbours)}',
                      'yes' if all(pair.quicker.high >= 0.0 and pair.collisions_rise for pair in matrix.neighbours)
                      else 'no'])
-    return markdown(['training seed', 'columns that hold', 'steps from the lowest α to the highest',
-                     '% saved from end to end', 'collisions, %', f'neighbours ≥ {100 * NEIGHBOURS_DIFFER:.0f}% apart',
-                     'monotone'], body)
+    return ['Monotone: steps fall and collisions rise from each α to the next, or stay within the interval.', '',
+            *markdown(['training seed', 'columns that hold', 'steps from the lowest α to the highest',
+                       '% saved from end to end', 'collisions, %', f'neighbours ≥ {100 * NEIGHBOURS_DIFFER:.0f}% apart',
+                       'monotone'], body)]
 
 
 def _safe_end(context: Context, scenario: str) -> list[str]:

@@ -18,8 +18,9 @@ def lines(context: Context) -> list[str]:
     """Both readings of N(2, 4)."""
     text = ['## Fast-slow lanes', '',
             'The paper\'s proof of concept, solved by its brute force, exactly, and by the learner\'s own risk '
-            'functions (`python -m wcpg_ros.fast_slow`). The 4 of N(2, 4) may be a variance or a standard deviation.',
-            '']
+            'functions (`python -m wcpg_ros.fast_slow`). The 4 of N(2, 4) may be a variance or a standard deviation. '
+            'Solved at 32 levels of α: lines jump half-way between two of them, thin ones mark where the lanes are '
+            'worth the same; brute force errs near there.', '']
     for reading in ('variance', 'std'):
         settings = Settings(reading)
         solution = solve(settings)

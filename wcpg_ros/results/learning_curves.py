@@ -19,7 +19,7 @@ CURVES = {     # run, level, label, colour, line
     ('ours', LOWEST): ('WCPG, lowest level', charts.BLUE, '-'),
     ('ours', HIGHEST): ('WCPG, highest level', charts.SKY, '-'),
     ('ddpg', HIGHEST): ('DDPG', charts.RED, '--'), ('d4pg', HIGHEST): ('D4PG', charts.ORANGE, '--'),
-    ('c51', HIGHEST): ('C51', charts.GREEN, '-.'), ('ppo_long', HIGHEST): ('PPO', charts.PURPLE, ':')}
+    ('c51', HIGHEST): ('C51', charts.GREEN, '-.'), ('ppo_long', HIGHEST): ('PPO, long', charts.PURPLE, ':')}
 
 
 def drives(context: Context) -> Iterable[Drive]:
@@ -51,8 +51,9 @@ def lines(context: Context) -> list[str]:
         for (name, place), (label, colour, line) in CURVES.items():
             for k, run in enumerate(context.runs(name, scenario)):
                 decisions, value, rate = read(run, place)
+                ours = name == 'ours'
                 style = {'color': colour, 'linestyle': line, 'linewidth': 1.0, 'alpha': 0.8, 'marker': '.',
-                         'markersize': 2, 'label': label if k == 0 else None}
+                         'markersize': 6 if ours else 2, 'label': label if k == 0 else None, 'zorder': 3 if ours else 2}
                 returns.plot(decisions, value, **style)
                 collisions.plot(decisions, [charts.collision_percent(each / 100) for each in rate], **style)
         charts.collision_axis(collisions)
@@ -65,8 +66,9 @@ def lines(context: Context) -> list[str]:
     charts.legend_below(made, axes[0, 0], 6)
     charts.save(made, context.picture(PICTURE))
     return ['## Learning', '',
-            'On the validation seeds, without exploration; a line per training seed. The best point of each line (by '
-            'mean return; for WCPG by CVaR at each α, averaged) is the model that is measured here.', '',
+            'On the validation seeds, without exploration; a line per training seed. The best checkpoint of each run '
+            'is measured here (baselines: by mean return; WCPG: by CVaR at every level, averaged). A level is what the '
+            'network is told; the dial says which serves which α.', '',
             context.link(PICTURE, 'Mean return and collisions during training'), '', *_costs(context)]
 
 

@@ -50,9 +50,9 @@ def lines(context: Context) -> list[str]:
     """A chart of the train row for each scenario, and one of all the other rows."""
     text = ['## Safety against time', '',
             'Further left is quicker, further down is safer. One curve for the shipped model over α, one for each rule '
-            f'over its seconds, {context.evaluation.curve_episodes:,} episodes per point with 95% intervals (Wilson; 0 '
-            f'means none found); a point for each training seed of a baseline, {context.evaluation.episodes:,} '
-            'episodes.', '']
+            f'over its seconds, {context.evaluation.curve_episodes:,} episodes per point with 95% intervals (Wilson; '
+            '"none" was found in the grey strip); a point for each training seed of a baseline, '
+            f'{context.evaluation.episodes:,} episodes.', '']
     for scenario in context.manifest.scenarios:
         title = load_scenario(scenario).title
         made, axes = charts.figure(7.2, 4.6)
@@ -130,10 +130,11 @@ def _against_rules(context: Context, scenario: str) -> list[str]:
                                       for rule in RULES) for alpha in slower[RULES[0]])])
     return ['Steps of the shipped model against those of the gap rule and of the predictive rule where they collide as '
             'often (between neighbouring points of their curves; where the model collides more often than all of them, '
-            'against the quickest), in %: below zero the model is quicker; – where no member of the rule is as safe.',
+            'against the quickest), in %: below zero the model is quicker; – where every member of the rule collides '
+            'more often.',
             '', *markdown(['row', *(f'α = {alpha:g}' for alpha in slower[RULES[0]])], body),
-            'Every training seed: the rows on which it is slower at no α (than the predictive rule: by more than '
-            f'{percent(BEHIND_PREDICT, 0)}% below α = 0.3, elsewhere at all).', '',
+            'The rows on which each training seed is nowhere slower (than the predictive rule below α = 0.3: by no '
+            f'more than {percent(BEHIND_PREDICT, 0)}%).', '',
             *markdown(['training seed', *(f'`{rule}`' for rule in RULES)], (
                 [run.seed, *(', '.join(rows) or 'none' for rows in rows_not_slower(context, run).values())]
                 for run in context.runs('ours', scenario)))]
@@ -149,7 +150,7 @@ def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) ->
         axis.errorbar([_seconds(cell) for cell in cells],
                       [charts.collision_percent(cell.collision_rate.value) for cell in cells],
                       yerr=_bars(cells), color=colour, marker=marker, markersize=5, elinewidth=0.8, capsize=2,
-                      linewidth=1.8 if name == 'wcpg' else 1, label=label, zorder=3 if name == 'wcpg' else 2)
+                      linewidth=1.8 if name == 'wcpg' else 1, label=label, zorder=4 if name == 'wcpg' else 3)
         if labels and name == 'wcpg':
             for place, alphas in _labels(context.evaluation.alphas, members, cells).items():
                 axis.annotate(alphas, place, xytext=(6, 5), textcoords='offset points', fontsize=8, color=colour,
@@ -160,7 +161,7 @@ def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) ->
         axis.plot([_seconds(cell) for cell in cells],
                   [charts.collision_percent(cell.collision_rate.value) for cell in cells], linestyle='none',
                   color=colour, marker=marker, markersize=6, markerfacecolor='none' if name == 'ppo' else colour,
-                  label=BASELINES[name], zorder=4)
+                  label=BASELINES[name], zorder=2)
 
 
 def _labels(alphas: Sequence[float], members: Iterable[float], cells: Iterable[Cell]) -> dict[tuple[float, float], str]:

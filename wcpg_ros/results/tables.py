@@ -16,6 +16,7 @@ from wcpg_ros.episode_store import Drive
 from wcpg_ros.results.context import (
     Context,
     markdown,
+    mean_of,
     number_interval,
     paper_tables,
     percent,
@@ -73,17 +74,16 @@ def lines(context: Context) -> list[str]:
     paper_length = f'{context.runs("paper", context.manifest.scenarios[0])[0].episodes:,}'
     text = ['## Extrapolation', '',
             f'Trained on the `train` row only. Each cell: collisions in %, mean of {seeds} training seeds (lowest–'
-            f'highest seed), {n:,} episodes each; then success / time-outs in %; then, in italics, the paper\'s '
-            'collisions and success (one seed, 100 episodes). Every seed by itself, as k of n with Wilson\'s '
-            'intervals, steps and returns, and every α against the baselines: '
-            f'[{context.page.stem}_cells.md]({context.page.stem}_cells.md). The '
-            'baselines are the same in both blocks: trained on the terms of the shipped models, with as many decisions '
-            f'and networks as large; those of the paper\'s values are smaller and trained for {paper_length} episodes.',
-            '']
+            f'highest seed), {n:,} episodes each; then success / time-outs in %; then mean steps of successes; then, '
+            'in italics, the paper\'s collisions and success (one seed, 100 episodes). Every seed by itself, as k of n '
+            'with Wilson\'s intervals, steps and returns, and every α against the baselines: '
+            f'[{context.page.stem}_cells.md]({context.page.stem}_cells.md). Both blocks show the same baselines, with '
+            'as many decisions and networks as large as the shipped models; the models of the paper\'s values are '
+            f'smaller and trained for {paper_length} episodes.', '']
     for scenario in context.manifest.scenarios:
         for block, name in BLOCKS.items():
             text += [f'### {load_scenario(scenario).title}: {name}', '', *_table(context, scenario, block)]
-        text += _comparisons(context, scenario, CAUTIOUS)
+        text += [*_comparisons(context, scenario, CAUTIOUS), *_shifts(context, scenario)]
     _write_details(context)
     return text
 
@@ -100,10 +100,27 @@ def _table(context: Context, scenario: str, block: str) -> list[str]:
             success, late = (float(np.mean([getattr(cell, name) / cell.n for cell in found]))
                              for name in ('successes', 'timeouts'))
             paper = paper_tables()[scenario][row][column.paper] if column.paper is not None else None
-            cells.append(f'**{percent(float(np.mean(rates)))}**{spread}<br>{percent(success)} / {percent(late)}'
+            steps = [cell.steps.value for cell in found if cell.successes]
+            cells.append(f'**{percent(float(np.mean(rates)))}**{spread}<br>{percent(success)} / {percent(late)}<br>'
+                         + (f'{np.mean(steps):.0f} steps' if steps else '–')
                          + (f'<br>*{paper[0]}, {paper[1]}*' if paper else ''))
         body.append(cells)
     return markdown(['row', *(column.label for column in shown)], body)
+
+
+def _shifts(context: Context, scenario: str) -> list[str]:
+    """How many of the train row's episodes a row changes at all."""
+    neutral = context.drive(scenario, context.shipped(scenario), context.evaluation.alphas[-1])
+    before = context.rows(neutral)
+    shares = []
+    for row in table_rows(scenario):
+        if row != neutral.row:
+            after = context.rows(with_row(neutral, row))
+            other = (after['outcome'] != before['outcome']) | (after['steps'] != before['steps'])
+            shares.append(f'`{row}` {percent(mean_of(other), 0)}%')
+    return [f'How far a row is from `train`: of the shipped model\'s episodes at α = {neutral.alpha:g}, so many end '
+            f'otherwise or at another step: {", ".join(shares)}. A platoon comes on every row, so that spawn rates '
+            'alone change little.', '']
 
 
 def _comparisons(context: Context, scenario: str, alpha: float) -> list[str]:
@@ -130,7 +147,8 @@ def _comparisons(context: Context, scenario: str, alpha: float) -> list[str]:
         body.append(cells)
     return [f'**α = {alpha:g} against the others**, seed by seed on the same episodes: in how many of '
             f'{len(policy.drives)} training seeds it collides less often, or more often, McNemar\'s exact test, p < '
-            f'0.05 after Holm\'s correction over all {len(p_values)} comparisons of this table.', '',
+            f'0.05 after Holm\'s correction over all {len(p_values)} comparisons of this table; – where no seed '
+            'differs significantly.', '',
             *markdown(['row', *(column.label for column in others)], body)]
 
 

@@ -36,6 +36,17 @@ class Episode:
     mean: list[float]
 
 
+@dataclass(frozen=True)
+class Along:
+    """σ of the successes, on average, and the share in which it rises more than a tenth above both its ends."""
+
+    successes: int
+    begins: float
+    peak: float
+    ends: float
+    rising: float
+
+
 def drives(context: Context) -> Iterator[Drive]:
     """Those among which the episode is chosen."""
     if SCENARIO in context.manifest.scenarios:
@@ -44,6 +55,17 @@ def drives(context: Context) -> Iterator[Drive]:
 
 def _drive(context: Context) -> Drive:
     return context.drive(SCENARIO, context.shipped(SCENARIO), ALPHA, watch=True)
+
+
+def along(context: Context) -> Along | None:
+    """How σ goes, if the left turn is reported."""
+    if SCENARIO not in context.manifest.scenarios:
+        return None
+    rows = context.rows(_drive(context))
+    won = rows[rows['outcome'] == SUCCESS]
+    rises = won['sigma_peak'] > 1.1 * np.maximum(won['predicted_std'], won['sigma_last'])
+    return Along(len(won), mean_of(won['predicted_std']), mean_of(won['sigma_peak']), mean_of(won['sigma_last']),
+                 mean_of(rises))
 
 
 def choose(rows: np.ndarray) -> int:
@@ -86,12 +108,9 @@ def moments(sigma: list[float]) -> list[int]:
 
 def lines(context: Context) -> list[str]:
     """Six frames above the curve of σ."""
-    if SCENARIO not in context.manifest.scenarios:
+    if (sigma := along(context)) is None:
         return []
-    rows = context.rows(_drive(context))
-    number = choose(rows)
-    won = rows[rows['outcome'] == SUCCESS]
-    begins, peak, ends = (mean_of(won[name]) for name in ('predicted_std', 'sigma_peak', 'sigma_last'))
+    number = choose(context.rows(_drive(context)))
     episode = drive_episode(context.shipped(SCENARIO), context.evaluation.seed, number)
     shown = moments(episode.sigma)
     made = charts.Figure(figsize=(11.0, 6.4), layout='constrained')
@@ -115,9 +134,11 @@ def lines(context: Context) -> list[str]:
     charts.save(made, context.picture(PICTURE))
     save(episode.frames, context.picture(FILM))
     return ['## Uncertainty along a left turn', '',
-            f'Episode {number} of seed {context.evaluation.seed}, the shipped model at α = {ALPHA:g}: among the '
-            f'{context.evaluation.episodes:,} of the tables, the success along which σ rises most above its beginning '
-            f'and its end. Blue is ego; numbers are speeds in m/s. Over all {len(won):,} successes, σ is {begins:.1f} '
-            f'at the first decision, {peak:.1f} at its largest and {ends:.1f} at the last, on average.', '',
+            f'Over the {sigma.successes:,} successes of the tables\' {context.evaluation.episodes:,} episodes, the '
+            f'shipped model at α = {ALPHA:g}, σ is {sigma.begins:.1f} at the first decision, {sigma.peak:.1f} at its '
+            f'largest and {sigma.ends:.1f} at the last, on average. Shown is episode {number} of seed '
+            f'{context.evaluation.seed}, the success along which it rises most above its beginning and its end. Blue '
+            'is ego, shaded its way through the conflict zone, white the stop line, light blue the goal; numbers are '
+            'speeds in m/s.', '',
             context.link(PICTURE, 'Six moments of a left turn and the critic\'s σ'), '',
             context.link(FILM, 'The same episode, animated'), '']
