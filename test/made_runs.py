@@ -20,5 +20,5 @@ def make_files(run: Run, weights: int = 0, log: str = '', **info: object) -> Non
         model = random_baseline(seed=weights)
         said['algorithm'] = run.settings.algorithm
     type(model)(dataclasses.replace(model.info, **said | info), model.tensors).save(run.file)
-    run.log.write_text(log or 'decisions,episodes,seconds,mean_return@1,collision@1,mean_return,collisions,n\n'
-                              f'{LENGTH},{LENGTH},60,20,0.1,20,1,10\n')
+    run.log.write_text(log or 'decisions,episodes,seconds,mean_return@1,collision@1,mean_return,collisions,timeouts,n\n'
+                              f'{LENGTH},{LENGTH},60,20,0.1,20,1,0,10\n')

@@ -42,7 +42,7 @@ class PpoSettings:
     clip: float = 0.2
     learning_rate: float = 3e-4
     epochs: int = 4            # the default of OpenAI Baselines, whose PPO the paper used
-    horizon: int = 128         # decisions of each scene between updates: 2,048 over 16 scenes, as their one scene's
+    horizon: int = 128         # decisions of each scene between updates
 
 
 class HeldNoise(VectorizedActionNoise):
