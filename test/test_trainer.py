@@ -212,16 +212,20 @@ def test_a_checkpoint_cut_short_or_of_other_settings_is_refused(tmp_path) -> Non
         again(tmp_path / 'run')
 
 
-def test_a_recipe_may_say_for_what_and_how_long_it_is(tmp_path, capsys) -> None:
-    recipe_file, out = tmp_path / 'recipe.yaml', tmp_path / 'run'
+def test_a_recipe_may_say_for_what_and_how_long_it_is(tmp_path, capsys, monkeypatch) -> None:
+    recipe_file, out, paper = tmp_path / 'recipe.yaml', tmp_path / 'run', os.path.abspath('config/paper.yaml')
     recipe_file.write_text(yaml.safe_dump({
         'learning': {'batch': 8}, 'exploration': {'random_decisions': 10}, 'validation': {'episodes': 4},
         'world': {'scenario': 'merge', 'episodes': 6, 'scenes': 4}}))
     assert train.main(['--config', str(recipe_file), '--out', str(out)]) == 0
     config = yaml.safe_load((out / 'config.yaml').read_text())
     assert (config['scenario'], config['episodes']) == ('merge', 6)
+    monkeypatch.chdir(tmp_path)
+    for seeds, place in ((['--seed', '3'], 'merge_recipe_seed3'), (['--seeds', '4'], 'merge_recipe/seed4')):
+        assert train.main(['--config', 'recipe.yaml', *seeds]) == 0
+        assert (tmp_path / 'runs' / place / 'best.safetensors').is_file()
     with pytest.raises(SystemExit):
-        train.main(['--config', 'config/paper.yaml', '--out', str(tmp_path / 'none')])
+        train.main(['--config', paper, '--out', str(tmp_path / 'none')])
     assert '--scenario is needed' in capsys.readouterr().err
 
 

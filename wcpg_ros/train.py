@@ -50,7 +50,7 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument('--from-bag', type=Path, nargs='+', metavar='BAG', help='learn from recorded drives')
     parser.add_argument('--then-sim', type=int, metavar='EPISODES',
                         help='after the bags, go on in the simulator, so long as --episodes would')
-    parser.add_argument('--out', type=Path, help='directory to make')
+    parser.add_argument('--out', type=Path, help='directory to make (default: named after the run, in runs/)')
     parser.add_argument('--resume', type=Path, metavar='DIRECTORY', help='continue the run, or the runs, in there')
     add_rules_arguments(parser)
     options = parser.parse_args(args)
@@ -86,12 +86,14 @@ def _created(parser: argparse.ArgumentParser, options: argparse.Namespace) -> li
         parser.error('--config is needed (or --resume)')
     recipe = replaced(load_recipe(options.config), parse_changes(options.set), 'recipe')
     options.scenario = options.scenario or recipe.world.scenario
-    for name in ('scenario', 'out'):
-        if not getattr(options, name):
-            parser.error(f'--{name} is needed (or --resume)')
+    if not options.scenario:
+        parser.error('--scenario is needed (or --resume)')
     if options.seed is not None and options.seeds:
         parser.error('give --seed or --seeds, not both')
     seeds = options.seeds or [options.seed or 0]
+    if not options.out:
+        names = dict.fromkeys([Path(options.scenario).stem, options.config.stem])
+        options.out = Path('runs', '_'.join([*names, *([] if options.seeds else [f'seed{seeds[0]}'])]))
     if bags:
         episodes = options.then_sim or 0
     else:
