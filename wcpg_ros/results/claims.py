@@ -1,7 +1,8 @@
-"""What the paper claims, and whether it came out here: each claim is a measurement with a threshold fixed beforehand.
+"""What the paper claims, and whether it came out here: each claim is a measurement with a threshold.
 
-The claims about alpha are held against the shipped models and against those of the paper's own values. `why` is our
-best explanation, printed where a claim did not come out.
+Thresholds were fixed beforehand but for the claims of `LATER`. The claims about alpha are held against the shipped
+models and against those of the paper's own values. `why` is our best explanation, printed where a claim did not come
+out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from wcpg_ros.results.intervals import clopper_pearson, wilson
 from wcpg_ros.results.tables import BASELINES, Column, columns
 
 MODELS = {'ours': 'shipped models', 'paper': "the paper's values"}
+# Whose thresholds were chosen after figures had been seen.
+LATER = ('the factor of two on every row (before, of the range over the rows), the baselines off the `train` row '
+         'against α = 0.02, the time over α, σ over α and along a left turn')
 SHIFTED_ONLY = 'Off the `train` row, '
 # Why α ≤ 0.3 collides …
 CAREFUL = {

@@ -106,7 +106,8 @@ def _head(context: Context) -> list[str]:
             'until nobody is within T s of the conflict zone, the predictive rule over M goes when it will clear the '
             'zone M s before or behind everybody. "The shipped models": by our recipes; "the paper\'s values": by the '
             'paper\'s settings, in our scenes.', '',
-            'First what the paper says (in bold) and whether it came out here.', '']
+            'First what the paper says (in bold) and whether it came out here. What counts as that was fixed before '
+            f'it was measured, but for {claims.LATER}.', '']
 
 
 def main(args: Sequence[str] | None = None) -> int:
