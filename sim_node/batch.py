@@ -10,6 +10,7 @@ import numpy as np
 
 from sim_node import stepper
 from sim_node.geometry import build_geometry
+from sim_node.roads import new_way
 from sim_node.scenario import Scenario
 from sim_node.seeds import EPISODES_PER_SEED, LAST_SEED
 from sim_node.settings import SettingsError, check, whole_number
@@ -57,6 +58,7 @@ class Batch:
         self.others = np.zeros((self.n, vehicles, 4))     # the same of those who drive, in the order of their numbers
         self.counts = np.zeros(self.n, np.int64)          # how many rows of `others` are filled
         self._drivers = np.zeros(vehicles, np.int64)      # room for one scene's numbers of those who drive
+        self._way = new_way()                             # room to predict one ego's way in
         self._accelerations = np.zeros(self.n)
         self._observation = np.zeros((self.n, self.observation_size), np.float32)
         self._final = np.zeros_like(self._observation)
@@ -90,7 +92,7 @@ class Batch:
         where = self._chosen
         check(self.begun or bool(where.all()), 'chosen', 'expected everywhere at the first reset')
         self.scenes['seed'][where], self.scenes['stride'][where] = wanted[where], strides[where]
-        stepper.reset_batch(*self._world, where, self._observation)
+        stepper.reset_batch(*self._world, self._way, where, self._observation)
         self.begun = True
         return self._observation
 
@@ -99,8 +101,8 @@ class Batch:
         check(self.begun, 'step', 'call reset(seeds) first')
         self._accelerations[:] = self._row('accelerations', accelerations, 'fiu')
         repeat = whole_number('repeat', repeat, 1, MOST)
-        culprit = stepper.step_batch(*self._world, self._drivers, self._accelerations, repeat, self.auto_reset,
-                                     self._observation, self._final, self._results)
+        culprit = stepper.step_batch(*self._world, self._way, self._drivers, self._accelerations, repeat,
+                                     self.auto_reset, self._observation, self._final, self._results)
         if culprit >= 0:
             raise SettingsError(
                 f'accelerations[{culprit}]: expected a finite number, got {self._accelerations[culprit]}')

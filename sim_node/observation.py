@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_node.roads import arrivals, project, wrap
+from sim_node.roads import arrival, predict_way, project, wrap
 
 POSES, CONFLICTS = 1, 2
 VERSIONS = (POSES, CONFLICTS)
@@ -162,12 +162,6 @@ def within(seconds):
     return min(max(seconds, -_HORIZON), _HORIZON)
 
 
-def ego_arrives(segments, view, s, speed, first, second):
-    """When and how fast ego, accelerating from now on, reaches two arc lengths of its route: (s, m/s, s, m/s)."""
-    return arrivals(segments, int(view[VIEW_ROUTE]), s, speed, first, second, view[VIEW_LIMIT], view[VIEW_SPEED_MAX],
-                    view[VIEW_CORNERING], view[VIEW_BEND_BRAKING], _HORIZON)
-
-
 def time_to_brake(gap, speed, front_speed, limit):
     """Seconds until a vehicle must brake, to be at the speed of the one in front when the gap is closed."""
     return (gap - max(speed - front_speed, 0.0) ** 2 / (2.0 * limit)) / max(speed, _CREEPING)
@@ -212,17 +206,21 @@ def joining_before(lanes, view, ego_s, lane, s, speed, enters, joins, then):
     return max(seconds, _TOO_LATE), max(boldness, _TOO_BOLD)
 
 
-def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
+def observe_conflicts(segments, lanes, view, ego, others, count, end, way, out):
     """Layout 2."""
     ego_speed = ego[STATE_SPEED]
     _, ego_s, _, _ = project(segments, 0, int(view[VIEW_ROUTE]), 0, ego[STATE_X], ego[STATE_Y])
-    zone, joining = view[VIEW_GOAL], False
+    zone, farthest, joining = view[VIEW_GOAL], view[VIEW_GOAL], False
     for lane in range(lanes.shape[0]):
         if lanes[lane, LANE_CONFLICT] != 0.0:
+            joined = lanes[lane, LANE_JOINED] != 0.0
             zone = min(zone, lanes[lane, EGO_ENTERS])
-            joining = joining or lanes[lane, LANE_JOINED] != 0.0
+            farthest = max(farthest, lanes[lane, EGO_JOINS if joined else EGO_LEAVES])
+            joining = joining or joined
+    steps = predict_way(segments, int(view[VIEW_ROUTE]), ego_s, ego_speed, farthest, view[VIEW_LIMIT],
+                        view[VIEW_SPEED_MAX], view[VIEW_CORNERING], view[VIEW_BEND_BRAKING], _HORIZON, way)
     out[0], out[1] = zone - ego_s, ego_speed
-    out[2], _, out[3], _ = ego_arrives(segments, view, ego_s, ego_speed, zone, view[VIEW_GOAL])
+    out[2], out[3] = arrival(way, steps, zone)[0], arrival(way, steps, view[VIEW_GOAL])[0]
     for slot in range(4, end, _CONFLICT):
         out[slot], out[slot + 1] = _HORIZON if joining else _FAR, 0.0
         out[slot + 2], out[slot + 3], out[slot + 4] = _HORIZON, _HORIZON, _TOO_LATE if joining else -_HORIZON
@@ -246,9 +244,9 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
             place = arrives = np.float64(np.float32(within(arrives)))
         joined = lanes[lane, LANE_JOINED] != 0.0
         if lane != reckoned:
-            reckoned, end_of_it = lane, EGO_JOINS if joined else EGO_LEAVES
-            enters, ego_then, over, over_then = ego_arrives(segments, view, ego_s, ego_speed, lanes[lane, EGO_ENTERS],
-                                                            lanes[lane, end_of_it])
+            reckoned = lane
+            enters, ego_then = arrival(way, steps, lanes[lane, EGO_ENTERS])
+            over, over_then = arrival(way, steps, lanes[lane, EGO_JOINS if joined else EGO_LEAVES])
         in_front = 0.0    # m of ego, when ego enters
         if joined:
             in_front = s + speed * enters - beside(lanes, lane, max(ego_s, lanes[lane, EGO_ENTERS]))
@@ -280,11 +278,14 @@ def observe_conflicts(segments, lanes, view, ego, others, count, end, out):
         out[slot + 2], out[slot + 3], out[slot + 4] = within(ahead), within(hurry), within(behind)
 
 
-def observe(segments, lanes, view, ego, others, count, elapsed, with_time, out):
-    """Fill `out` with the observation of `ego` among the first `count` rows of `others` (x, y, heading, speed)."""
+def observe(segments, lanes, view, ego, others, count, elapsed, with_time, way, out):
+    """Fill `out` with the observation of `ego` among the first `count` rows of `others` (x, y, heading, speed).
+
+    `way` is room to predict ego's way in (roads.new_way).
+    """
     end = out.shape[0] - 1 if with_time else out.shape[0]
     if view[VIEW_VERSION] == CONFLICTS:
-        observe_conflicts(segments, lanes, view, ego, others, count, end, out)
+        observe_conflicts(segments, lanes, view, ego, others, count, end, way, out)
     else:
         observe_poses(segments, lanes, view, ego, others, count, end, out)
     if with_time:

@@ -7,7 +7,6 @@ from sim_node.observation import (
     beside,
     conflict_lane,
     crossing,
-    ego_arrives,
     harmless_acceleration,
     joining_before,
     make_room,
@@ -19,15 +18,19 @@ from sim_node.observation import (
     time_to_brake,
     within,
 )
-from sim_node.roads import arrivals, bend_speed_square, project, wrap
+from sim_node.roads import arrival, bend_speed_square, new_way, predict_way, project, wrap
 
-*_, observe = compiled(wrap, project, bend_speed_square, arrivals, near, conflict_lane, relevant, make_room,
-                       observe_poses, within, ego_arrives, time_to_brake, harmless_acceleration, beside, crossing,
+*_, observe = compiled(wrap, project, bend_speed_square, predict_way, arrival, near, conflict_lane, relevant,
+                       make_room, observe_poses, within, time_to_brake, harmless_acceleration, beside, crossing,
                        joining_before, observe_conflicts, observe)
 
 
-@kernel
 def observe_batch(segments, lanes, view, ego, others, counts, elapsed, with_time, out):
     """Fill each row of `out` with the observation of a state, `elapsed` seconds after its episode began."""
+    _observe_batch(segments, lanes, view, ego, others, counts, elapsed, with_time, new_way(), out)
+
+
+@kernel
+def _observe_batch(segments, lanes, view, ego, others, counts, elapsed, with_time, way, out):
     for i in range(out.shape[0]):
-        observe(segments, lanes, view, ego[i], others[i], counts[i], elapsed[i], with_time, out[i])
+        observe(segments, lanes, view, ego[i], others[i], counts[i], elapsed[i], with_time, way, out[i])

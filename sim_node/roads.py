@@ -14,7 +14,11 @@ import numpy as np
 # Columns of the table of segments. Curvature is positive to the left, in 1/m.
 X, Y, HEADING, CURVATURE, LENGTH, START, COS, SIN = range(8)
 
+# Columns of a predicted way.
+WAY_SECONDS, WAY_PLACE, WAY_SPEED = range(3)
+
 _PREDICTION_STEP = 0.1    # s
+_WAY_ROWS = 610           # a minute of it, which the rules look ahead
 
 
 def segment_rows(start: Sequence[float], pieces: Sequence[tuple[float, float]]) -> np.ndarray:
@@ -39,6 +43,13 @@ def wrap(angle):
     shifted = angle + math.pi
     # Nearly every angle is in range already, where the slow remainder would give back what it was given.
     return (shifted if 0.0 <= shifted < 2.0 * math.pi else shifted % (2.0 * math.pi)) - math.pi
+
+
+def direction(segments, row, heading):
+    """Cosine and sine of a heading: on a straight road, nearly always those of the road."""
+    if heading == segments[row, HEADING]:
+        return segments[row, COS], segments[row, SIN]
+    return math.cos(heading), math.sin(heading)
 
 
 def project(segments, first, last, guess, x, y):
@@ -108,34 +119,46 @@ def bend_speed_square(segments, row, last, s, cornering, braking):
     return speed_square
 
 
-def arrivals(segments, last, s, speed, first, second, limit, speed_max, cornering, bend_braking, horizon):
-    """When and how fast a vehicle, accelerating as its route (rows 0…last) allows, reaches each of two arc lengths.
+def new_way():
+    """Room for a predicted way: of `predict_way`'s rows, as many as a prediction may have."""
+    return np.zeros((_WAY_ROWS, 3))
 
-    (seconds, m/s, seconds, m/s); the horizon and the speed by then where it is not there before.
+
+def predict_way(segments, last, s, speed, end, limit, speed_max, cornering, bend_braking, horizon, way):
+    """Where and how fast a vehicle will be that accelerates as its route (rows 0…last) allows; gives the rows filled.
+
+    A row of `way` (s from now, arc length, m/s) for every step of the prediction, until it has reached the arc length
+    `end` or the horizon is over.
     """
-    row, seconds = 0, 0.0
-    first_seconds = second_seconds = 0.0
-    first_speed = second_speed = speed
-    while seconds < horizon:
+    row, count, seconds = 0, 0, 0.0
+    while True:
+        way[count, WAY_SECONDS], way[count, WAY_PLACE], way[count, WAY_SPEED] = seconds, s, speed
+        count += 1
+        if s >= end or seconds >= horizon or count == way.shape[0]:
+            return count
         while row < last and s > segments[row + 1, START]:
             row += 1
-        following = s + speed * _PREDICTION_STEP
-        if s < first <= following:
-            first_seconds, first_speed = seconds + (first - s) / speed, speed
-        if s < second <= following:
-            second_seconds, second_speed = seconds + (second - s) / speed, speed
-        if first <= following and second <= following:
-            break
         bend = bend_speed_square(segments, row, last, s, cornering, bend_braking)
         soon = speed + 1.01 * limit * _PREDICTION_STEP
         push = limit
         if bend <= soon * soon:     # else no bend is near, and the root and the quotient would take most of the time
             push = min(limit, max((math.sqrt(bend) - speed) / _PREDICTION_STEP, -limit))
-        s = following
+        s += speed * _PREDICTION_STEP
         speed = min(max(speed + push * _PREDICTION_STEP, 0.0), speed_max)
         seconds += _PREDICTION_STEP
-    if s < first and seconds >= horizon:
-        first_seconds, first_speed = seconds, speed
-    if s < second and seconds >= horizon:
-        second_seconds, second_speed = seconds, speed
-    return first_seconds, first_speed, second_seconds, second_speed
+
+
+def arrival(way, count, place):
+    """When and how fast the vehicle of the first `count` rows of a way is at an arc length: (seconds, m/s).
+
+    Now if it is there already; the last row's if it is not there by then.
+    """
+    row = 0
+    while row < count and way[row, WAY_PLACE] < place:
+        row += 1
+    if row == 0 or row == count:
+        row = max(row - 1, 0)
+        return way[row, WAY_SECONDS], way[row, WAY_SPEED]
+    row -= 1
+    speed = way[row, WAY_SPEED]
+    return way[row, WAY_SECONDS] + (place - way[row, WAY_PLACE]) / speed, speed

@@ -13,6 +13,7 @@ from sim_node.drivers import follow
 from sim_node.observation import (
     EGO_ENTERS,
     EGO_LEAVES,
+    LANE_CONFLICT,
     LANE_ENTERS,
     LANE_FIRST,
     LANE_JOINED,
@@ -26,7 +27,7 @@ from sim_node.observation import (
     VIEW_SIGHT,
     conflict_lane,
 )
-from sim_node.roads import arrivals, project
+from sim_node.roads import arrival, predict_way, project
 
 GAP, PREDICT = 0, 1
 
@@ -49,12 +50,11 @@ def gap_is_open(lanes, view, lane, s, speed, threshold):
     return distance > 0.0 and distance > threshold * speed
 
 
-def clears(p, segments, lanes, lane, ego_s, ego_speed, s, speed, margin):
-    """Whether ego, accelerating from now, is predicted to pass `margin` seconds before or behind a vehicle."""
-    enters, joins, leaves, _ = arrivals(
-        segments, int(p.ego_last), ego_s, ego_speed, lanes[lane, EGO_ENTERS], lanes[lane, EGO_LEAVES],
-        p.vehicle_acceleration_limit, p.ego_speed_max, p.ego_cornering, p.ego_bend_braking, _NEVER)
+def clears(p, lanes, lane, way, steps, s, speed, margin):
+    """Whether ego, on the `steps` rows of its predicted way, passes `margin` seconds before or behind a vehicle."""
+    enters, joins = arrival(way, steps, lanes[lane, EGO_ENTERS])
     if lanes[lane, LANE_JOINED] == 0.0:
+        leaves, _ = arrival(way, steps, lanes[lane, EGO_LEAVES])
         pace = max(speed, _STANDING)
         arrives, departs = (lanes[lane, LANE_ENTERS] - s) / pace, (lanes[lane, LANE_LEAVES] - s) / pace
         return leaves + margin < arrives or departs + margin < enters
@@ -73,14 +73,25 @@ def approach(distance, speed, limit):
     return min(max((target - speed) / _DECISION_SECONDS, -limit), 0.5 * limit)
 
 
-def rule(p, segments, lanes, view, ego, others, count, kind, threshold):
-    """The acceleration of the rule `kind` with its one number, for ego among the first `count` rows of `others`."""
+def rule(p, segments, lanes, view, ego, others, count, kind, threshold, way):
+    """The acceleration of the rule `kind` with its one number, for ego among the first `count` rows of `others`.
+
+    `way` is room to predict ego's way in (roads.new_way).
+    """
     x, y, speed = ego[STATE_X], ego[STATE_Y], ego[STATE_SPEED]
     limit = p.vehicle_acceleration_limit
     first, last = int(p.ego_first), int(p.ego_last)
     _, s, _, _ = project(segments, first, last, first, x, y)
     go = True
     acceleration = limit
+    steps = 0
+    if kind == PREDICT:
+        end = 0.0
+        for lane in range(lanes.shape[0]):
+            if lanes[lane, LANE_CONFLICT] != 0.0:
+                end = max(end, lanes[lane, EGO_ENTERS if lanes[lane, LANE_JOINED] != 0.0 else EGO_LEAVES])
+        steps = predict_way(segments, last, s, speed, end, limit, p.ego_speed_max, p.ego_cornering,
+                            p.ego_bend_braking, _NEVER, way)
     for row in range(count):
         dx, dy = others[row, STATE_X] - x, others[row, STATE_Y] - y
         if dx * dx + dy * dy > view[VIEW_SIGHT] * view[VIEW_SIGHT]:
@@ -93,7 +104,7 @@ def rule(p, segments, lanes, view, ego, others, count, kind, threshold):
         if kind == GAP:
             go = go and gap_is_open(lanes, view, lane, other_s, other_speed, threshold)
         else:
-            go = go and clears(p, segments, lanes, lane, s, speed, other_s, other_speed, threshold)
+            go = go and clears(p, lanes, lane, way, steps, other_s, other_speed, threshold)
         if lanes[lane, LANE_JOINED] != 0.0:
             lane_first, lane_last = int(lanes[lane, LANE_FIRST]), int(lanes[lane, LANE_LAST])
             _, ego_s, _, _ = project(segments, lane_first, lane_last, lane_first, x, y)

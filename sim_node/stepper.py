@@ -9,13 +9,13 @@ from sim_node.compiled import compiled, kernel
 from sim_node.geometry import LANE_END
 from sim_node.observation_batch import observe
 from sim_node.rewards import episode_reward
-from sim_node.roads import bend_speed_square, project, wrap
+from sim_node.roads import bend_speed_square, direction, project, wrap
 from sim_node.scenario import STEP_SECONDS
 from sim_node.state import COLLISION, DRIVING, GONE, RUNNING, SUCCESS, TIMEOUT
 from sim_node.traffic import bicycle, decide, move, stanley, who_drives
 from sim_node.vehicles import overlap
 
-wrap, project, bend_speed_square = compiled(wrap, project, bend_speed_square)
+direction, wrap, project, bend_speed_square = compiled(direction, wrap, project, bend_speed_square)
 overlap, episode_reward = compiled(overlap, episode_reward)
 
 
@@ -26,8 +26,9 @@ def move_ego(p, segments, scene, acceleration):
     """
     limit = p.vehicle_acceleration_limit
     before = scene.speed
-    ahead_x = scene.x + p.vehicle_front_axle * math.cos(scene.heading)
-    ahead_y = scene.y + p.vehicle_front_axle * math.sin(scene.heading)
+    heading_cos, heading_sin = direction(segments, scene.row, scene.heading)
+    ahead_x = scene.x + p.vehicle_front_axle * heading_cos
+    ahead_y = scene.y + p.vehicle_front_axle * heading_sin
     scene.row, scene.s, scene.lateral, tangent = project(
         segments, int(p.ego_first), int(p.ego_last), scene.row, ahead_x, ahead_y)
     bend = math.sqrt(bend_speed_square(segments, scene.row, int(p.ego_last), scene.s, p.ego_cornering,
@@ -36,8 +37,8 @@ def move_ego(p, segments, scene, acceleration):
     steering = stanley(scene.lateral, wrap(scene.heading - tangent), scene.speed, p.vehicle_stanley_gain,
                        p.vehicle_stanley_softening, p.vehicle_steering_limit)
     scene.x, scene.y, scene.heading, scene.speed = bicycle(
-        scene.x, scene.y, scene.heading, scene.speed, applied, steering, p.vehicle_front_axle, p.vehicle_rear_axle,
-        p.ego_speed_min, p.ego_speed_max, STEP_SECONDS)
+        scene.x, scene.y, scene.heading, heading_cos, heading_sin, scene.speed, applied, steering,
+        p.vehicle_front_axle, p.vehicle_rear_axle, p.ego_speed_min, p.ego_speed_max, STEP_SECONDS)
     scene.s += before * STEP_SECONDS
     scene.acceleration = (scene.speed - before) / STEP_SECONDS
 
@@ -81,11 +82,11 @@ def gather(cars, others):
     return count
 
 
-def look(p, segments, lanes, view, scene, cars, ego, others, out):
+def look(p, segments, lanes, view, scene, cars, ego, others, way, out):
     """The observation of a scene, through the same plain states that leave the simulator; gives the others' number."""
     ego[0], ego[1], ego[2], ego[3] = scene.x, scene.y, scene.heading, scene.speed
     count = gather(cars, others)
-    observe(segments, lanes, view, ego, others, count, scene.step * STEP_SECONDS, p.with_time != 0.0, out)
+    observe(segments, lanes, view, ego, others, count, scene.step * STEP_SECONDS, p.with_time != 0.0, way, out)
     return count
 
 
@@ -93,17 +94,17 @@ move_ego, step_scene, gather, look = compiled(move_ego, step_scene, gather, look
 
 
 @kernel
-def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, chosen, observations):
+def reset_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, way, chosen, observations):
     """Begin an episode of its seed in every chosen scene."""
     p = params[0]
     for i in range(scenes.shape[0]):
         if chosen[i]:
             begin_episode(p, segments, lanes, scenes[i], cars[i])
-            counts[i] = look(p, segments, lanes, view, scenes[i], cars[i], ego[i], others[i], observations[i])
+            counts[i] = look(p, segments, lanes, view, scenes[i], cars[i], ego[i], others[i], way, observations[i])
 
 
 @kernel
-def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, drivers, accelerations, repeat,
+def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts, way, drivers, accelerations, repeat,
                auto_reset, observations, finals, results):
     """Hold each acceleration for `repeat` steps or until the episode ends; begin the next one where it has.
 
@@ -128,11 +129,11 @@ def step_batch(params, segments, lanes, view, scenes, cars, ego, others, counts,
                                        p.reward_collision, p.reward_timeout) if done else 0.0
         result.done, result.outcome, result.steps = done, scene.outcome, scene.step
         result.hit, result.seed = scene.hit, scene.seed
-        counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], finals[i])
+        counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], way, finals[i])
         if done and auto_reset:
             scene.seed += scene.stride
             begin_episode(p, segments, lanes, scene, cars[i])
-            counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], observations[i])
+            counts[i] = look(p, segments, lanes, view, scene, cars[i], ego[i], others[i], way, observations[i])
         else:
             for k in range(finals.shape[1]):
                 observations[i, k] = finals[i, k]

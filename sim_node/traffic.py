@@ -16,13 +16,13 @@ from sim_node.observation import (
     LANE_LEAVES,
     LANE_OFFSET,
 )
-from sim_node.roads import project, wrap
+from sim_node.roads import direction, project, wrap
 from sim_node.scenario import STEP_SECONDS
 from sim_node.state import DRIVING
 from sim_node.vehicles import bicycle, stanley
 
 safe_speed, cruise, follow, lane_change_offset = compiled(safe_speed, cruise, follow, lane_change_offset)
-wrap, project = compiled(wrap, project)
+direction, wrap, project = compiled(direction, wrap, project)
 bicycle, stanley = compiled(bicycle, stanley)
 
 _NOBODY = 1e9
@@ -183,15 +183,16 @@ def move(p, segments, lanes, car):
         # The reference is where the front axle is, a little ahead of the centre that `change` counts.
         share, steepness = lane_change_offset((car.change + p.vehicle_front_axle) / car.change_length)
         offset, bearing = offset + across * share, math.atan(across * steepness / car.change_length)
-    ahead_x = car.x + p.vehicle_front_axle * math.cos(car.heading)
-    ahead_y = car.y + p.vehicle_front_axle * math.sin(car.heading)
+    heading_cos, heading_sin = direction(segments, car.row, car.heading)
+    ahead_x = car.x + p.vehicle_front_axle * heading_cos
+    ahead_y = car.y + p.vehicle_front_axle * heading_sin
     _, _, lateral, tangent = project(segments, first, last, car.row, ahead_x, ahead_y)
     steering = stanley(lateral - offset, wrap(car.heading - tangent - bearing), car.speed,
                        p.vehicle_stanley_gain, p.vehicle_stanley_softening, p.vehicle_steering_limit)
     travelled = car.speed * STEP_SECONDS
     car.x, car.y, car.heading, car.speed = bicycle(
-        car.x, car.y, car.heading, car.speed, car.acceleration, steering, p.vehicle_front_axle, p.vehicle_rear_axle,
-        0.0, _NOBODY, STEP_SECONDS)
+        car.x, car.y, car.heading, heading_cos, heading_sin, car.speed, car.acceleration, steering,
+        p.vehicle_front_axle, p.vehicle_rear_axle, 0.0, _NOBODY, STEP_SECONDS)
     car.row, car.s, car.lateral, _ = project(segments, first, last, car.row, car.x, car.y)
     car.rest = max(car.rest - STEP_SECONDS, 0.0)
     if car.target != car.lane:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 
-def bicycle(x, y, heading, speed, acceleration, steering, front_axle, rear_axle, speed_min, speed_max, dt):
+def bicycle(x, y, heading, heading_cos, heading_sin, speed, acceleration, steering, front_axle, rear_axle,
+            speed_min, speed_max, dt):
     """One step of the kinematic bicycle about the centre of gravity (Kong et al. 2015): (x, y, heading, speed).
 
     The speed stays within [speed_min, speed_max]: brakes do not reverse a car.
     """
-    # The course is the heading and the angle of slip, told by its tangent: three functions instead of seven.
+    # The course is the heading and the angle of slip, told by its tangent: one function instead of seven.
     slip_tangent = math.tan(steering) * rear_axle / (front_axle + rear_axle)
     slip_cos = 1.0 / math.sqrt(1.0 + slip_tangent * slip_tangent)
     slip_sin = slip_tangent * slip_cos
-    heading_cos, heading_sin = math.cos(heading), math.sin(heading)
     return (
         x + speed * (heading_cos * slip_cos - heading_sin * slip_sin) * dt,
         y + speed * (heading_sin * slip_cos + heading_cos * slip_sin) * dt,

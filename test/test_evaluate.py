@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim_node.geometry import build_geometry
-from sim_node.roads import locate
+from sim_node.roads import locate, new_way
 from sim_node.rules import GAP, PREDICT, rule
 from sim_node.scenario import load_scenario
 from sim_node.settings import SettingsError
@@ -111,17 +111,17 @@ def test_a_rule_waits_at_the_line_for_a_near_vehicle_and_goes_on_an_empty_road(k
     p, segments, _, _ = tables
     ego = np.array([*locate(segments, 0, int(p.ego_last), p.stop_line, 0.0), 0.0])
     near = np.array([[-1.75, 20.0, -np.pi / 2, 15.0]])
-    assert rule(*tables, ego, near, 0, kind, 2.0) == 4.0
-    assert rule(*tables, ego, near, 1, kind, 2.0) < 0.01
-    assert rule(*tables, ego, np.array([[-1.75, 140.0, -np.pi / 2, 10.0]]), 1, kind, 2.0) == 4.0
+    assert rule(*tables, ego, near, 0, kind, 2.0, new_way()) == 4.0
+    assert rule(*tables, ego, near, 1, kind, 2.0, new_way()) < 0.01
+    assert rule(*tables, ego, np.array([[-1.75, 140.0, -np.pi / 2, 10.0]]), 1, kind, 2.0, new_way()) == 4.0
 
 
 def test_a_rule_follows_whom_it_has_joined() -> None:
     tables = world('merge')
     ego = np.array([15.0, -1.75, 0.0, 15.0])
     close, far = np.array([[26.0, -1.75, 0.0, 8.0]]), np.array([[44.0, -1.75, 0.0, 20.0]])
-    assert rule(*tables, ego, close, 1, GAP, 2.0) < -2.0
-    assert rule(*tables, ego, far, 1, GAP, 2.0) > 0.0
+    assert rule(*tables, ego, close, 1, GAP, 2.0, new_way()) < -2.0
+    assert rule(*tables, ego, far, 1, GAP, 2.0, new_way()) > 0.0
 
 
 def test_a_rule_of_the_wrong_scene_is_still_a_clear_error() -> None:

@@ -17,6 +17,7 @@ from sim_node.observation import (
     Layout,
     observe,
 )
+from sim_node.roads import new_way
 from sim_node.scenario import load_scenario, scenario_names
 from sim_node.state import COLLISION
 
@@ -28,7 +29,8 @@ def look(name: str, ego: tuple[float, ...], others: list[tuple[float, ...]], lay
     geometry = build_geometry(load_scenario(name, changes={**layout.changes(), **ego_changes}))
     out = np.zeros(layout.size, np.float32)
     rows = np.array(others, dtype=np.float64).reshape(-1, 4)
-    observe(geometry.segments, geometry.lanes, geometry.view, np.array(ego), rows, len(rows), elapsed, layout.time, out)
+    observe(geometry.segments, geometry.lanes, geometry.view, np.array(ego), rows, len(rows), elapsed, layout.time,
+            new_way(), out)
     return out
 
 
@@ -245,13 +247,13 @@ def test_the_plain_and_the_compiled_path_give_the_same_bits(name: str, version: 
     batch = Batch(scenario, 16)
     batch.reset(np.arange(16))
     random = np.random.default_rng(3)
-    plain = np.zeros(scenario.layout.size, np.float32)
+    plain, way = np.zeros(scenario.layout.size, np.float32), new_way()
     filled = 0
     for _ in range(150):
         result = batch.step(random.uniform(-4, 4, 16), repeat=2)
         for i in range(16):
             observe(geometry.segments, geometry.lanes, geometry.view, batch.ego[i], batch.others[i],
-                    int(batch.counts[i]), float(batch.scenes['step'][i]) * 0.1, True, plain)
+                    int(batch.counts[i]), float(batch.scenes['step'][i]) * 0.1, True, way, plain)
             assert plain.tobytes() == result.observation[i].tobytes()
             filled += int(batch.counts[i])
     assert filled > 1000, 'the comparison must have seen vehicles'

@@ -8,7 +8,7 @@ import pytest
 from sim_node.batch import Batch
 from sim_node.drivers import lane_change_offset, safe_speed
 from sim_node.geometry import build_geometry
-from sim_node.roads import locate, project, segment_rows
+from sim_node.roads import arrival, direction, locate, new_way, predict_way, project, segment_rows
 from sim_node.scenario import load_scenario
 from sim_node.state import DRIVING, RUNNING, WAITING
 from sim_node.vehicles import bicycle, overlap, stanley
@@ -16,10 +16,19 @@ from sim_node.vehicles import bicycle, overlap, stanley
 SCENARIOS = ('left_turn', 'merge')
 
 
-def straight_on(speed: float, acceleration: float, steps: int) -> tuple[float, float, float, float]:
+State = tuple[float, float, float, float]     # x, y, heading, speed
+
+
+def ride(state: State, acceleration: float, steering: float, dt: float) -> State:
+    x, y, heading, speed = state
+    return bicycle(x, y, heading, math.cos(heading), math.sin(heading), speed, acceleration, steering, 1.35, 1.35,
+                   0.0, 50.0, dt)
+
+
+def straight_on(speed: float, acceleration: float, steps: int) -> State:
     state = (0.0, 0.0, 0.0, speed)
     for _ in range(steps):
-        state = bicycle(*state, acceleration, 0.0, 1.35, 1.35, 0.0, 50.0, 0.1)
+        state = ride(state, acceleration, 0.0, 0.1)
     return state
 
 
@@ -40,7 +49,7 @@ def test_a_steered_bicycle_drives_the_circle_of_its_steering_angle() -> None:
     state = (0.0, 0.0, 0.0, 1.0)
     headings = []
     for _ in range(100):
-        state = bicycle(*state, 0.0, steering, 1.35, 1.35, 0.0, 50.0, 0.01)
+        state = ride(state, 0.0, steering, 0.01)
         headings.append(state[2])
     radius_of_centre = math.hypot(20.0, 1.35)
     assert headings[-1] == pytest.approx(1.0 / radius_of_centre, rel=1e-3)
@@ -153,3 +162,34 @@ def test_a_vehicle_that_is_not_yet_born_takes_no_part() -> None:
     waiting = batch.cars['status'] == WAITING
     assert batch.counts.tolist() == (batch.cars['status'] == DRIVING).sum(axis=1).tolist()
     assert (batch.cars['birth'][waiting] > 0).all()
+
+
+def test_a_predicted_way_by_hand() -> None:
+    """From 10 m/s at 4 m/s² on a straight: 0, 1, 2.04, 3.12 m, … after 0, 0.1, 0.2, 0.3 s."""
+    road, way = segment_rows((0.0, 0.0, 0.0), [(100.0, 0.0)]), new_way()
+
+    def predicted(end: float, horizon: float, speed_max: float = 50.0) -> int:
+        return predict_way(road, 0, 0.0, 10.0, end, 4.0, speed_max, 4.0, 2.0, horizon, way)
+    count = predicted(3.0, 10.0)
+    assert way[:count].tolist() == [pytest.approx(row) for row in
+                                    ([0.0, 0.0, 10.0], [0.1, 1.0, 10.4], [0.2, 2.04, 10.8], [0.3, 3.12, 11.2])]
+    assert arrival(way, count, 1.52) == pytest.approx((0.15, 10.4))
+    assert arrival(way, count, 0.0) == (0.0, 10.0)     # there already
+    assert arrival(way, count, 3.5) == pytest.approx((0.3, 11.2))     # not there by then
+    count = predicted(90.0, 0.95, speed_max=10.0)
+    assert (count, way[count - 1, 1]) == (11, pytest.approx(10.0))
+    assert predict_way(road, 0, 0.0, 0.0, 90.0, 0.0, 50.0, 4.0, 2.0, 1e9, way) == len(way)     # room for no more
+
+
+def test_a_predicted_way_is_slow_enough_for_the_bend() -> None:
+    """A bend of 16 m at up to 4 m/s² sideways: 8 m/s."""
+    road, way = segment_rows((0.0, 0.0, 0.0), [(40.0, 0.0), (20.0, 1.0 / 16.0)]), new_way()
+    count = predict_way(road, 1, 0.0, 12.0, 55.0, 4.0, 50.0, 4.0, 2.0, 60.0, way)
+    assert arrival(way, count, 40.0)[1] == pytest.approx(8.0, abs=0.4)     # of the step before: it may lose 0.4 m/s in one
+    assert arrival(way, count, 20.0)[1] > 10.0
+
+
+def test_a_heading_along_the_road_has_the_roads_direction() -> None:
+    road = segment_rows((0.0, 0.0, 0.5), [(40.0, 0.0)])
+    for heading in (0.5, 0.7):
+        assert direction(road, 0, heading) == (math.cos(heading), math.sin(heading))

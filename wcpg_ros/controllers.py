@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from sim_node.rules import GAP, PREDICT
 from sim_node.rules_batch import rule_batch
 from sim_node.scenario import Scenario, load_scenario
 from sim_node.settings import SettingsError
+from sim_node.state import RUNNING
 from wcpg_ros.baselines.baseline_file import Baseline
 from wcpg_ros.model_file import unpack
 from wcpg_ros.policy import Policy
@@ -72,7 +74,7 @@ class Model:
 
     def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
         """The acceleration in m/s² for every scene of a batch."""
-        return np.asarray(self.policy.act(observation, self.alpha), dtype=np.float64)
+        return _where_running(batch, observation, lambda seen: self.policy.act(seen, self.alpha))
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Trained:
 
     def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
         """The acceleration in m/s² for every scene of a batch."""
-        return self.baseline.act(observation).astype(np.float64)
+        return _where_running(batch, observation, self.baseline.act)
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,23 @@ class Greedy:
 
     def act(self, batch: Batch, observation: np.ndarray) -> np.ndarray:
         """The acceleration in m/s² for every scene of a batch."""
+        return _where_running(batch, observation, self._best)
+
+    def _best(self, observation: np.ndarray) -> np.ndarray:
         info = self.policy.info
         grid = np.linspace(-info.action_bound, info.action_bound, GRID)
         worth = self.policy.tail(np.repeat(observation, GRID, axis=0), np.tile(grid, len(observation)),
                                  info.alpha_max, self.alpha)
         return grid[worth.reshape(-1, GRID).argmax(axis=1)]
+
+
+def _where_running(batch: Batch, observation: np.ndarray, act: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """What is chosen in the scenes whose episode is not over, by one whose choice does not depend on the others'."""
+    running = batch.scenes['outcome'] == RUNNING
+    accelerations = np.zeros(batch.n)
+    if running.any():
+        accelerations[running] = act(observation[running])
+    return accelerations
 
 
 def model_path(controller: str) -> Path | None:

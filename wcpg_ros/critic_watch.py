@@ -37,14 +37,12 @@ class CriticWatch:
 
     def __call__(self, episode: NDArray, step: NDArray, observation: NDArray, acceleration: NDArray) -> None:
         """A decision in every scene."""
-        mine = episode < len(self._action)
-        episode, observation, acceleration = episode[mine], observation[mine], acceleration[mine]
         sigma = self._policy.risk(observation, acceleration, self._alpha).std
         self._sigma[episode] += sigma
         self._peak[episode] = np.maximum(self._peak[episode], sigma)
         self._last[episode] = sigma
         self._decisions[episode] += 1
-        begins = step[mine] == 0
+        begins = step == 0
         self._observation[episode[begins]] = observation[begins]
         self._action[episode[begins]] = acceleration[begins]
 

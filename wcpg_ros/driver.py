@@ -9,6 +9,7 @@ import numpy as np
 from sim_node.episode_time import EPISODE_JUMP, STEP_NANOSECONDS, episode_start
 from sim_node.geometry import build_geometry
 from sim_node.observation import observe
+from sim_node.roads import new_way
 from sim_node.scenario import STEP_SECONDS, load_scenario
 from wcpg_ros.model_file import ModelError
 from wcpg_ros.policy import Policy, Risk
@@ -33,6 +34,7 @@ class Driver:
         self._layout = policy.info.layout
         self._geometry = build_geometry(load_scenario(self.scenario, changes=self._layout.changes()))
         self._observation = np.zeros(self._layout.size, np.float32)
+        self._way = new_way()
         self._period = policy.info.action_repeat * STEP_NANOSECONDS
         self._start = 0
         self._last: int | None = None
@@ -62,7 +64,7 @@ class Driver:
             self._decided_at = None     # until this has succeeded; else the next state tries again
             seconds = elapsed // STEP_NANOSECONDS * STEP_SECONDS
             observe(self._geometry.segments, self._geometry.lanes, self._geometry.view, ego, others, len(others),
-                    seconds, self._layout.time, self._observation)
+                    seconds, self._layout.time, self._way, self._observation)
             self._command = float(self._policy.act(self._observation, alpha))
             self.alpha, self._decided_at = alpha, stamp
             self.decisions += 1

@@ -16,9 +16,9 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,20 @@ class Drive:
         return watch.columns(drive(scenario, controller, self.episodes, self.seed, self.first, watch))
 
     def _prepare(self) -> tuple[Scenario, Controller]:
-        scenario, controller = prepare(self.scenario, self.row, self.controller, self.alpha, dict(self.changes))
+        file = model_path(self.controller)
+        version = file.stat() if file and file.is_file() else None
+        scenario, controller = _prepared(self.scenario, self.row, self.controller, self.alpha, self.changes,
+                                         version and (version.st_ino, version.st_mtime_ns, version.st_size))
         if self.watch and not isinstance(controller, Model):
             raise SettingsError(f'{self.controller}: has no critic to watch')
         return scenario, controller
+
+
+@lru_cache(maxsize=8)
+def _prepared(scenario: str, row: str, controller: str, alpha: float | None, changes: tuple[tuple[str, Any], ...],
+              version: Hashable) -> tuple[Scenario, Controller]:
+    """Once for all chunks of a drive; `version` is that of the controller's file."""
+    return prepare(scenario, row, controller, alpha, dict(changes))
 
 
 def _hashable(value: Any) -> Any:

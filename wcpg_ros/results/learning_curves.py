@@ -91,7 +91,9 @@ def _costs(context: Context) -> list[str]:
                              _range(float(row['decisions']) / 1000 for row in last),
                              _range(float(row['episodes']) / 1000 for row in last),
                              f'{median(float(row["seconds"]) for row in last) / 60:.0f}', gain])
-    return ['The last column tells whether a run had converged: its mean return (WCPG: at its highest level) over the '
+    return ['Minutes are those until the last validation, on machines that were not all as quick; those that calibrate '
+            'the dial and settle the critic come on top.', '',
+            'The last column tells whether a run had converged: its mean return (WCPG: at its highest level) over the '
             'validations of the third quarter of its decisions, and over those of the last, mean of the seeds.', '',
             *markdown(['runs of', 'seeds', 'decisions, thousands', 'episodes, thousands', 'minutes of one core, median',
                        'third quarter → last'], body)]
