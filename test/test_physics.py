@@ -185,7 +185,7 @@ def test_a_predicted_way_is_slow_enough_for_the_bend() -> None:
     """A bend of 16 m at up to 4 m/s² sideways: 8 m/s."""
     road, way = segment_rows((0.0, 0.0, 0.0), [(40.0, 0.0), (20.0, 1.0 / 16.0)]), new_way()
     count = predict_way(road, 1, 0.0, 12.0, 55.0, 4.0, 50.0, 4.0, 2.0, 60.0, way)
-    assert arrival(way, count, 40.0)[1] == pytest.approx(8.0, abs=0.4)     # of the step before: it may lose 0.4 m/s in one
+    assert arrival(way, count, 40.0)[1] == pytest.approx(8.0, abs=0.4)     # one step before it
     assert arrival(way, count, 20.0)[1] > 10.0
 
 
