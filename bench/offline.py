@@ -127,7 +127,8 @@ def page(tables: dict[str, list[dict[str, Any]]], picture: str) -> str:
         'term. The policy is the last one of its run; its alpha has the best mean return on 1,000 validation episodes.',
         'Figures are of 1,000 other episodes, the same traffic for everybody. *Gain* is the paired difference of mean',
         f'returns to the best controller in the data, with a 95% interval. A run took {min(seconds):.0f} to '
-        f'{max(seconds):.0f} s of updates.', '', f'![Mean returns]({picture})', '']
+        f'{max(seconds):.0f} s of updates. In the picture, bars are 95% intervals of each mean, and the dashed line is '
+        'the best controller in the data.', '', f'![Mean returns]({picture})', '']
     for scenario, table in tables.items():
         lines += [f'## {scenario}', '',
                   '| driver | alpha | collisions | time-outs | steps | mean return | worst 10% | gain |',
@@ -144,8 +145,11 @@ def page(tables: dict[str, list[dict[str, Any]]], picture: str) -> str:
         for recipe in RECIPES:
             mine = [facts for facts in table if facts['kind'] == recipe]
             sure = sum(facts['gain'] > facts['half_width'] for facts in mine)
+            gain = sum(facts['gain'] for facts in mine) / len(mine)
+            late = max(facts['timeouts'] for facts in mine) / EPISODES
             lines.append(f'- {recipe}: {sum(facts["gain"] > 0 for facts in mine)} of {len(mine)} seeds beat the best '
-                         f'controller in the data, {sure} of them beyond the interval.')
+                         f'controller in the data, {sure} of them beyond the interval; the mean gain is {gain:+.2f}. '
+                         f'Up to {100 * late:.0f}% of the episodes of a seed run out of time.')
         lines.append('')
     return '\n'.join(lines)
 

@@ -211,7 +211,7 @@ def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
     assert make_page(small, '--update', str(readme)) == 0
     assert readme.read_text().startswith('before\n<!-- results: begin -->\n|  | α = 0.02 | α = 0.1 |')
     assert 'collisions, % | ' in readme.read_text()
-    assert readme.read_text().endswith(' |\n<!-- results: end -->\nafter\n')
+    assert readme.read_text().endswith('another policy for every α.\n<!-- results: end -->\nafter\n')
     text = (small / 'page' / 'results.md').read_text()
     for heading in ('What did not reproduce', 'What did', 'Extrapolation', 'The bars', 'The dial',
                     'Safety against time', 'Testing performance over α', 'The critic, checked', 'Ablations',
@@ -227,7 +227,7 @@ def test_the_page_is_whole_and_a_second_one_is_the_same(small: Path) -> None:
     assert all(f'**α = {alpha:g} against the others**' in details for alpha in ALPHAS)
     with (small / 'page' / 'results_cells.csv').open(newline='') as file:
         cells = list(csv.DictReader(file))
-    assert len(cells) == 2 * 7 * (2 * 10 + 1)     # blocks, rows, (seeds × controllers + the rule)
+    assert len(cells) == 7 * (2 * (2 * 5 + 5) + 1)     # rows, seeds × (blocks × alphas + baselines), the rule
     for each in cells:
         assert each['n'] == '12'
         assert sum(int(each[name]) for name in ('collisions', 'successes', 'timeouts')) == 12

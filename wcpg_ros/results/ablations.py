@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from wcpg_ros.resampling import bootstrap_cvars
 from wcpg_ros.results.context import Context, markdown
 from wcpg_ros.results.intervals import difference, holm
 
-GREEDY_ALPHAS = (0.02, 0.1, 0.3)
+GREEDY_ALPHAS = (0.02, 0.1, 0.3, 1.0)     # the last is the control
 
 
 def policies(context: Context, name: str, scenario: str, alpha: float | None = None) -> list[Drive]:
@@ -95,9 +97,6 @@ def _penalties(context: Context, scenarios: Sequence[str]) -> list[str]:
 def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
     body = []
     for scenario in scenarios:
-        neutral = context.evaluation.alphas[-1]
-        body.append([f'{load_scenario(scenario).title}, α = {neutral:g}: policy',
-                     *_outcomes(context, policies(context, 'ours', scenario, neutral))])
         for alpha in GREEDY_ALPHAS:
             title = f'{load_scenario(scenario).title}, α = {alpha:g}'
             body += [[f'{title}: policy', *_outcomes(context, policies(context, 'ours', scenario, alpha))],
@@ -105,7 +104,8 @@ def _greedies(context: Context, scenarios: Sequence[str]) -> list[str]:
     return ['### Greedy on a fixed critic', '',
             'The paper argues that choosing, at every decision, the action with the best CVaR by a critic of *another* '
             'policy must fail. Here: the acceleration with the best CVaR at α by the critic of the risk-neutral policy '
-            '(α = 1), against the policy of α itself.', '', *markdown(['', *OUTCOMES], body)]
+            '(α = 1), against the policy of α itself. Greedy at α = 1 is the control: it counts on the policy that the '
+            'critic is of, and should do about as well.', '', *markdown(['', *OUTCOMES], body)]
 
 
 def _loner_pairs(context: Context, scenario: str, alpha: float, name: str) -> list[tuple[Drive, Drive]]:
@@ -113,22 +113,49 @@ def _loner_pairs(context: Context, scenario: str, alpha: float, name: str) -> li
     return list(zip(*_paired(context, scenario, ('paper', name), alpha), strict=True))
 
 
-def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class Loners:
+    """One network for all alphas against one of its own, in CVaR at alpha."""
+
+    scenario: str
+    alpha: float
+    values: np.ndarray     # [pairs of training seeds, conditioned and alone]
+    better: int            # significantly, pairs
+    worse: int
+
+    @property
+    def pairs(self) -> int:
+        """How many were compared."""
+        return len(self.values)
+
+
+def loners(context: Context, scenario: str) -> list[Loners]:
+    """A scenario's comparisons, alpha by alpha."""
+    return [each for each in _all_loners(context) if each.scenario == scenario]
+
+
+@cache
+def _all_loners(context: Context) -> list[Loners]:
     compared = [(scenario, alpha, [[context.rows(drive)['return'] for drive in pair]
                                    for pair in _loner_pairs(context, scenario, alpha, name)])
-                for scenario in scenarios for alpha, name in _loner_names(context)]
+                for scenario in context.manifest.scenarios for alpha, name in _loner_names(context)]
     cvars = [(*bootstrap_cvars(np.stack(pair), [alpha]), place)
              for place, (_, alpha, pairs) in enumerate(compared) for pair in pairs]
     p_values = holm([difference(value[0, 0] - value[1, 0], drawn[:, 0, 0] - drawn[:, 1, 0])[1]
                      for value, drawn, _ in cvars])
-    body = []
+    found = []
     for place, (scenario, alpha, _) in enumerate(compared):
-        values = np.array([value[:, 0] for value, _, at in cvars if at == place])     # [pairs, 2]
-        significant = [p < 0.05 for p, (_, _, at) in zip(p_values, cvars, strict=True) if at == place]
-        better = sum(sure and conditioned > alone
-                     for sure, (conditioned, alone) in zip(significant, values, strict=True))
-        body.append([f'{load_scenario(scenario).title}, α = {alpha:g}', *map(_spread, values.T),
-                     f'{better} better, {sum(significant) - better} worse'])
+        values = np.array([value[:, 0] for value, _, at in cvars if at == place])
+        sure = np.array([p < 0.05 for p, (_, _, at) in zip(p_values, cvars, strict=True) if at == place])
+        better = int(np.sum(sure & (values[:, 0] > values[:, 1])))
+        found.append(Loners(scenario, alpha, values, better, int(sure.sum()) - better))
+    return found
+
+
+def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
+    body = [[f'{load_scenario(scenario).title}, α = {each.alpha:g}', *map(_spread, each.values.T),
+             f'{each.better} better, {each.worse} worse']
+            for scenario in scenarios for each in loners(context, scenario)]
     return ['### One network for all α, or one for each', '',
             'The empirical CVaR at α of the episode\'s return: one network conditioned on α, with the paper\'s values, '
             'against networks trained for this α alone, for as many episodes; pairs of training seeds on the same '
@@ -136,19 +163,29 @@ def _loners(context: Context, scenarios: Sequence[str]) -> list[str]:
             *markdown(['', 'conditioned', 'alone', 'conditioned is, in seeds'], body)]
 
 
+def _coefficient_pairs(context: Context, scenario: str) -> list[list[list[Drive]]]:
+    """By alpha, the runs with the exact coefficient and those with the printed one."""
+    return [_paired(context, scenario, ('paper', 'printed'), alpha) for alpha in context.evaluation.alphas]
+
+
+def rises(context: Context, scenario: str) -> list[list[float]]:
+    """How many points collisions rise from the lowest alpha to the highest, a training seed each: exact, printed."""
+    lowest, *_, highest = _coefficient_pairs(context, scenario)
+    return [[100 * (context.cell(last).collisions - context.cell(first).collisions) / context.cell(first).n
+             for first, last in zip(*sides, strict=True)] for sides in zip(lowest, highest, strict=True)]
+
+
 def _coefficients(context: Context, scenarios: Sequence[str]) -> list[str]:
     body, dials = [], []
     for scenario in scenarios:
-        pairs = [_paired(context, scenario, ('paper', 'printed'), alpha) for alpha in context.evaluation.alphas]
+        pairs = _coefficient_pairs(context, scenario)
         saved = []
-        for side, label in enumerate(('exact', 'printed')):
+        for side, (label, points) in enumerate(zip(('exact', 'printed'), rises(context, scenario), strict=True)):
             cells = [[context.cell(drive) for drive in pair[side]] for pair in pairs]
             body.append([f'{load_scenario(scenario).title}: {label}, {len(cells[0])} seeds',
                          *(f'{_spread([100 * cell.collisions / cell.n for cell in at])}<br>'
                            f'{_spread([cell.mean_return.value for cell in at])}' for at in cells)])
-            rises = [100 * (last.collisions - first.collisions) / first.n
-                     for first, last in zip(cells[0], cells[-1], strict=True)]
-            saved.append(f'by {_spread(rises)} points with the {label} one')
+            saved.append(f'by {_spread(points)} points with the {label} one')
         dials.append(f'{load_scenario(scenario).title}: {", ".join(saved)}.')
     return ['### The printed coefficient and the exact one', '',
             'φ(α)/Φ(α) as in Eq. 9, against φ(Φ⁻¹(α))/α; both with the paper\'s values. Collisions in %, then the mean '

@@ -52,8 +52,8 @@ def lines(context: Context) -> list[str]:
     body = [[f'{load_scenario(scenario).title}: {bar.name}', bar.found, 'met' if bar.met else '**missed**']
             for scenario in context.manifest.scenarios for bar in bars(context, scenario)]
     return ['## The bars', '',
-            'What a dial worth shipping must show: of the shipped model, where no other is named. Fixed before it was '
-            'measured, but for two: "turned in the same state" was added after the line above it had been missed on '
+            'What a dial worth shipping must show: of the shipped model, where no other is named. Fixed before '
+            'measuring, but for two: "turned in the same state" was added after the line above it had been missed on '
             'the merge, and the critic is judged in tenths of the episodes, not fifths, since a model failed in fifths '
             f'([deviations.md]({context.deviations})).', '',
             *markdown(['bar', 'measured', ''], body)]
@@ -75,7 +75,7 @@ def bars(context: Context, scenario: str) -> Iterator[Bar]:
 def _risk_remains(context: Context, scenario: str) -> Bar:
     rates = [cell.collisions / cell.n for cell in map(context.cell, _ddpg(context, scenario))]
     least = LEAST_RISK[scenario]
-    return Bar(f'DDPG collides in at least {percent(least, 0)}% of the `train` episodes',
+    return Bar(f'the scene is a gamble: DDPG collides in at least {percent(least, 0)}% of the `train` episodes',
                f'{percent(float(np.mean(rates)))}% ({", ".join(map(percent, rates))})', float(np.mean(rates)) >= least)
 
 
@@ -106,7 +106,8 @@ def _same_states(context: Context, scenario: str) -> Iterator[Bar]:
     pair, p_value = same_state.ends(context, scenario)
     yield Bar('turned in the same state near the conflict, a higher α collides more often and is quicker',
               f'{found[0]} and {found[1]} collisions of {len(first):,} from end to end (p = {p_value:.2g}), '
-              f'{percent(pair.quicker.value)}% quicker', same_state.turning_works(context, scenario))
+              f'{percent(pair.quicker.value)}% quicker where both complete',
+              same_state.turning_works(context, scenario))
 
 
 def _safe_end(context: Context, scenario: str, matrices: dict[int, Matrix], shipped: int) -> Iterator[Bar]:
@@ -136,7 +137,8 @@ def _fast_end(context: Context, scenario: str, matrix: Matrix) -> Iterator[Bar]:
               saved >= least)
     fast = context.cell(_fast(context, scenario))
     ddpg = float(np.mean([cell.mean_return.value for cell in map(context.cell, _ddpg(context, scenario))]))
-    yield Bar(f'α = 1: mean return at least DDPG\'s less {BEHIND_DDPG:g}', f'{fast.mean_return.value:.2f}, {ddpg:.2f}',
+    yield Bar(f'α = 1: mean return at least DDPG\'s less {BEHIND_DDPG:g}',
+              f'{fast.mean_return.value:.2f}; DDPG\'s {ddpg:.2f}',
               fast.mean_return.value >= ddpg - BEHIND_DDPG)
     yield Bar(f'α = 1: at least {percent(LEAST_FAST_SUCCESS, 0)}% success', f'{percent(fast.successes / fast.n)}%',
               fast.successes >= LEAST_FAST_SUCCESS * fast.n)

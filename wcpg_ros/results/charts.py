@@ -13,8 +13,8 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, RED, BLACK, GREY = (
 BASELINE_STYLES = {'ddpg': (RED, 's'), 'ppo': (PURPLE, 'v'), 'ppo_long': (PURPLE, '^'), 'c51': (GREEN, 'D'),
                    'd4pg': (ORANGE, 'P')}
 HALO = withStroke(linewidth=2.5, foreground='white')     # around words that stand on marks
-COLLISION_FLOOR = 0.02     # %, where the charts begin; nothing found is drawn there
-TICKS = (0.1, 0.3, 1, 3, 10, 30, 100)
+COLLISION_FLOOR = 0.015    # %, where the charts begin; nothing found is drawn there
+TICKS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
 
 
 def figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:

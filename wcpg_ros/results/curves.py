@@ -12,6 +12,7 @@ from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
 from wcpg_ros.results.context import Context, mean_of
 from wcpg_ros.results.manifest import Run
+from wcpg_ros.results.tables import BLOCKS
 
 PICTURE = 'testing.png'
 
@@ -19,9 +20,10 @@ PICTURE = 'testing.png'
 def drives(context: Context) -> Iterator[Drive]:
     """Every seed at every alpha, the critic watched."""
     for scenario in context.manifest.scenarios:
-        for run in context.runs('ours', scenario):
-            for alpha in context.evaluation.curve_alphas:
-                yield context.drive(scenario, run.file, alpha, watch=True)
+        for name in BLOCKS:
+            for run in context.runs(name, scenario):
+                for alpha in context.evaluation.curve_alphas:
+                    yield context.drive(scenario, run.file, alpha, watch=True)
 
 
 def _rows(context: Context, run: Run) -> list[np.ndarray]:
@@ -30,10 +32,10 @@ def _rows(context: Context, run: Run) -> list[np.ndarray]:
             for alpha in context.evaluation.curve_alphas]
 
 
-def mean_sigma(context: Context, scenario: str) -> np.ndarray:
+def mean_sigma(context: Context, scenario: str, name: str) -> np.ndarray:
     """Along an episode, mean of the episodes, [training seed, alpha]."""
     return np.array([[each['sigma'].mean(dtype=float) for each in _rows(context, run)]
-                     for run in context.runs('ours', scenario)])
+                     for run in context.runs(name, scenario)])
 
 
 def lines(context: Context) -> list[str]:

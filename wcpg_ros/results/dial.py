@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import cache
 
 from sim_node.scenario import load_scenario
 from wcpg_ros.episode_store import Drive
+from wcpg_ros.model_file import ModelFile
 from wcpg_ros.results import critic_check, same_state
 from wcpg_ros.results.context import Context, markdown, number_interval, percent, percent_interval, table_rows
 from wcpg_ros.results.cvar_matrix import NEIGHBOURS_DIFFER, Matrix, judge, markdown_matrix
@@ -41,6 +43,14 @@ def matrices(context: Context, scenario: str) -> dict[int, Matrix]:
             for run in context.runs('ours', scenario)}
 
 
+def resting(context: Context, scenario: str) -> str:
+    """Where turning the shipped model's dial changes nothing."""
+    pairs = ModelFile.load(context.shipped(scenario)).info.dial
+    spans = [[alpha for alpha, _ in group] for _, group in itertools.groupby(pairs, key=lambda pair: pair[1])]
+    same = [f'{span[0]:g} to {span[-1]:g}' for span in spans if len(span) > 1]
+    return f'one policy for α from {", and one from ".join(same)}.' if same else 'another policy for every α.'
+
+
 def lines(context: Context) -> list[str]:
     """Both scenarios' matrices, dials and safe ends."""
     text = ['## The dial', '',
@@ -54,7 +64,8 @@ def lines(context: Context) -> list[str]:
         found = matrices(context, scenario)
         text += [f'### {load_scenario(scenario).title}', '',
                  f'Seed {shipped}, the shipped one, the median of all on the validation seeds:', '',
-                 *markdown_matrix(found[shipped]), 'Every training seed:', '', *_dials(found),
+                 *markdown_matrix(found[shipped]), f'On the whole dial there is {resting(context, scenario)}', '',
+                 'Every training seed:', '', *_dials(found),
                  *same_state.lines(context, scenario), *_safe_end(context, scenario)]
     return text
 

@@ -33,6 +33,7 @@ class EvaluationSettings(Group):
     gaps: tuple[float, ...] = bounded((3.0,), '[0, inf)')
     table_gap: float = bounded(4.0, '[0, inf)')
     margins: tuple[float, ...] = (0.0,)
+    table_margin: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

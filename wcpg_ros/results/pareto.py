@@ -13,7 +13,7 @@ from wcpg_ros.episode_store import Drive
 from wcpg_ros.results import charts
 from wcpg_ros.results.context import Cell, Context, markdown, percent, table_rows
 from wcpg_ros.results.manifest import Run
-from wcpg_ros.results.tables import BASELINES
+from wcpg_ros.results.tables import BASELINES, CAUTIOUS
 
 RULES = ('gap', 'predict')
 BEHIND_PREDICT = 0.05     # of the steps: how much slower than the predictive rule the safe end may be
@@ -123,16 +123,20 @@ def rows_not_slower(context: Context, run: Run) -> dict[str, list[str]]:
 
 def _against_rules(context: Context, scenario: str) -> list[str]:
     """How much slower each alpha is than a rule that collides as often."""
-    body = []
+    body, cautious = [], []
     for row in table_rows(scenario):
         slower = slower_than_rules(context, context.shipped_run(scenario), row)
+        if (share := slower['predict'][CAUTIOUS]) is not None:
+            cautious.append(100 * share)
         body.append([row, *(', '.join('–' if (value := slower[rule][alpha]) is None else f'{100 * value:+.0f}'
                                       for rule in RULES) for alpha in slower[RULES[0]])])
     return ['Steps of the shipped model against those of the gap rule and of the predictive rule where they collide as '
             'often (between neighbouring points of their curves; where the model collides more often than all of them, '
-            'against the quickest), in %: below zero the model is quicker; – where every member of the rule collides '
-            'more often.',
+            'against the quickest), in %: below zero the model is quicker; – where the rule collides more often with '
+            'every number of seconds.',
             '', *markdown(['row', *(f'α = {alpha:g}' for alpha in slower[RULES[0]])], body),
+            *([f'So the safe end, α = {CAUTIOUS:g}, is {min(cautious):+.0f} to {max(cautious):+.0f}% slower than a '
+               'hand-written predictive rule that collides as often.', ''] if cautious else []),
             'The rows on which each training seed is nowhere slower (than the predictive rule below α = 0.3: by no '
             f'more than {percent(BEHIND_PREDICT, 0)}%).', '',
             *markdown(['training seed', *(f'`{rule}`' for rule in RULES)], (
@@ -165,13 +169,12 @@ def _draw(context: Context, scenario: str, row: str, axis: Any, labels: bool) ->
 
 
 def _labels(alphas: Sequence[float], members: Iterable[float], cells: Iterable[Cell]) -> dict[tuple[float, float], str]:
-    """The alphas at each place: several where policies are one."""
-    found: dict[tuple[float, float], str] = {}
+    """The alphas at each place, from the lowest to the highest where policies are one; nothing beside the others."""
+    found: dict[tuple[float, float], list[float]] = {}
     for alpha, cell in zip(members, cells, strict=True):
-        place = _seconds(cell), charts.collision_percent(cell.collision_rate.value)
-        if alpha in alphas:
-            found[place] = f'{found[place]}, {alpha:g}' if place in found else f'{alpha:g}'
-    return found
+        found.setdefault((_seconds(cell), charts.collision_percent(cell.collision_rate.value)), []).append(alpha)
+    return {place: '–'.join(dict.fromkeys(f'{end:g}' for end in (here[0], here[-1])))
+            for place, here in found.items() if set(here) & set(alphas)}
 
 
 def _seconds(cell: Cell) -> float:

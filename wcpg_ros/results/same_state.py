@@ -146,6 +146,7 @@ def lines(context: Context, scenario: str) -> list[str]:
             f'{percent(rises, 0)}% of the states and falls by more in {percent(falls, 0)}%. That alone does not tell '
             'who is careful: who can no longer stop is out of harm by hurrying, and who joins other traffic may wait '
             'for a gap by braking less.', '',
-            f'The dial turned on the way: α = {BEFORE:g} until ego comes within {NEAR:.0f} m of the conflict and can '
-            'still stop, another α from there on, in the same episodes:', '',
+            f'The dial turned on the way: α = {BEFORE:g} until ego comes within {NEAR:.0f} m of the conflict, another '
+            f'α from there on. Of {context.evaluation.curve_episodes:,} episodes, those in which it can still stop '
+            'there count, the same ones for every α:', '',
             *markdown(['turned to α =', 'collisions', '% [95%]', 'success %', 'steps'], body)]

@@ -119,8 +119,8 @@ def _shifts(context: Context, scenario: str) -> list[str]:
             other = (after['outcome'] != before['outcome']) | (after['steps'] != before['steps'])
             shares.append(f'`{row}` {percent(mean_of(other), 0)}%')
     return [f'How far a row is from `train`: of the shipped model\'s episodes at α = {neutral.alpha:g}, so many end '
-            f'otherwise or at another step: {", ".join(shares)}. A platoon comes on every row, so that spawn rates '
-            'alone change little.', '']
+            f'with another outcome or at another step: {", ".join(shares)}. A platoon comes on every row, '
+            'so that spawn rates alone change little.', '']
 
 
 def _comparisons(context: Context, scenario: str, alpha: float) -> list[str]:
@@ -173,9 +173,11 @@ def _write_details(context: Context) -> None:
                         body.append([column.label, '–' if seed is None else seed, cell.n, cell.collisions,
                                      percent_interval(cell.collision_rate, 2), cell.successes, cell.timeouts,
                                      number_interval(cell.steps), number_interval(cell.mean_return, 2)])
-                        writer.writerow([block, scenario, row, column.label, seed, cell.n, cell.collisions,
-                                         cell.successes, cell.timeouts, *cell.collision_rate[1:], *cell.steps,
-                                         *cell.mean_return])
+                        trained = column.label.startswith('α')
+                        if trained or block == 'ours':     # the others are the same in both
+                            writer.writerow([block if trained else 'others', scenario, row, column.label, seed, cell.n,
+                                             cell.collisions, cell.successes, cell.timeouts, *cell.collision_rate[1:],
+                                             *cell.steps, *cell.mean_return])
                 text += markdown(header, body)
         text += [f'## {load_scenario(scenario).title}: {BLOCKS["ours"]} against the baselines', '']
         for alpha in context.evaluation.alphas:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -48,20 +49,22 @@ class Along:
 
 
 def drives(context: Context) -> Iterator[Drive]:
-    """Those among which the episode is chosen."""
+    """Those among which the episode is chosen, and those of the claim."""
     if SCENARIO in context.manifest.scenarios:
-        yield _drive(context)
+        yield _drive(context, context.shipped(SCENARIO))
+        yield from (_drive(context, run.file) for run in context.runs('paper', SCENARIO))
 
 
-def _drive(context: Context) -> Drive:
-    return context.drive(SCENARIO, context.shipped(SCENARIO), ALPHA, watch=True)
+def _drive(context: Context, model: str | Path) -> Drive:
+    return context.drive(SCENARIO, model, ALPHA, watch=True)
 
 
-def along(context: Context) -> Along | None:
-    """How σ goes, if the left turn is reported."""
-    if SCENARIO not in context.manifest.scenarios:
+def along(context: Context, scenario: str, block: str) -> Along | None:
+    """How σ goes: of the shipped model, or of all training seeds by the paper's values; None in other scenes."""
+    if scenario != SCENARIO:
         return None
-    rows = context.rows(_drive(context))
+    models = [context.shipped(SCENARIO)] if block == 'ours' else [run.file for run in context.runs(block, SCENARIO)]
+    rows = np.concatenate([context.rows(_drive(context, model)) for model in models])
     won = rows[rows['outcome'] == SUCCESS]
     rises = won['sigma_peak'] > 1.1 * np.maximum(won['predicted_std'], won['sigma_last'])
     return Along(len(won), mean_of(won['predicted_std']), mean_of(won['sigma_peak']), mean_of(won['sigma_last']),
@@ -108,9 +111,9 @@ def moments(sigma: list[float]) -> list[int]:
 
 def lines(context: Context) -> list[str]:
     """Six frames above the curve of σ."""
-    if (sigma := along(context)) is None:
+    if SCENARIO not in context.manifest.scenarios or (sigma := along(context, SCENARIO, 'ours')) is None:
         return []
-    number = choose(context.rows(_drive(context)))
+    number = choose(context.rows(_drive(context, context.shipped(SCENARIO))))
     episode = drive_episode(context.shipped(SCENARIO), context.evaluation.seed, number)
     shown = moments(episode.sigma)
     made = charts.Figure(figsize=(11.0, 6.4), layout='constrained')
