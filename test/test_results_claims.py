@@ -58,7 +58,7 @@ def the_papers(drive: Drive) -> tuple[int, int]:
 
 @pytest.fixture(autouse=True)
 def _what_is_not_driven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the paper has it: training converges, one network does for all α, and the printed coefficient changes lanes."""
+    """As the paper has it: training converges, one network does for all α, the printed coefficient changes lanes."""
     monkeypatch.setattr(learning_curves, 'convergence', lambda runs: (17.0, 17.0))
     monkeypatch.setattr(claims_of_parts, 'switch_alpha', lambda measure, reading: 0.3)
     monkeypatch.setattr(ablations, 'loners', lambda context, scenario: [])
