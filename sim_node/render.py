@@ -172,7 +172,7 @@ class Painter:
         image = Image.new('RGB', (width, 3 * pixels), PAPER)
         pen = ImageDraw.Draw(image)
         text = (f'{self.scenario.title}   t = {scene["step"] * STEP_SECONDS:.1f} s   ego {scene["speed"]:.1f} m/s, '
-                f'{scene["acceleration"]:+.1f} m/s²')
+                f'{scene["acceleration"]:+.1f} m/s per s')     # its font has no ²
         for line, words in enumerate((text, note)):
             fitting = pixels * min((width - pixels) / max(_font(pixels).getlength(words), 1.0), 1.0)
             pen.text((0.7 * pixels, (0.35 + 1.25 * line) * pixels), words, fill=INK, font=_font(int(fitting)))
