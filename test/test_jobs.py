@@ -132,6 +132,27 @@ def test_what_was_cut_short_is_driven_again_and_what_is_damaged_is_named(tmp_pat
         store.rows(wanted)
 
 
+def test_a_kept_file_is_believed_only_under_its_own_name_and_with_its_own_rows(tmp_path: Path) -> None:
+    store = EpisodeStore(tmp_path / 'store')
+    drives = [Drive('merge', name, episodes=20) for name in ('constant:4', 'brake')]
+    kept = []
+    for each in drives:
+        store.fill([each], 'serial', progress=False)
+        kept += [path for path in (tmp_path / 'store').iterdir() if path not in kept]
+    rows = store.rows(drives[0])
+    kept[0].write_bytes(kept[1].read_bytes())
+    assert store.fill(drives, 'serial', progress=False) == 1     # what was copied over it is not its own
+    assert store.rows(drives[0]).tobytes() == rows.tobytes()
+    import pyarrow.parquet
+    table = pyarrow.parquet.read_table(kept[0])
+    steps = table['steps'].to_numpy().copy()
+    steps[3] += 1
+    changed = table.set_column(table.column_names.index('steps'), 'steps', pyarrow.array(steps))
+    pyarrow.parquet.write_table(changed.replace_schema_metadata(table.schema.metadata), kept[0])
+    with pytest.raises(SettingsError, match=r'damaged .its rows do not match its checksum.; remove it'):
+        store.rows(drives[0])
+
+
 def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     code = (f'from wcpg_ros.jobs import run_jobs; from test_jobs import note_and_wait\n'
             f'if __name__ == "__main__": list(run_jobs(note_and_wait, [{str(tmp_path / "a")!r}, '

@@ -14,6 +14,7 @@ from sim_node.state import COLLISION, SUCCESS, TIMEOUT
 from wcpg_ros.controllers import prepare
 from wcpg_ros.episodes import EPISODE, drive
 from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.places import alone_in
 from wcpg_ros.results import cvar_matrix, learning_curves, page
 from wcpg_ros.results.context import Cell, paper_tables, table_rows
 from wcpg_ros.results.critic_check import errors
@@ -250,6 +251,31 @@ def test_a_ctrl_c_while_it_is_drawn_leaves_the_old_page_and_its_pictures(small: 
     monkeypatch.setattr(learning_curves, 'lines', interrupted)
     assert make_page(small) == INTERRUPTED
     assert {path: path.stat().st_mtime_ns for path in (small / 'page').rglob('*')} == before
+
+
+def test_two_pages_are_not_made_in_one_place_at_once(small: Path, capsys: pytest.CaptureFixture) -> None:
+    (small / 'page').mkdir(exist_ok=True)
+    with alone_in(small / 'page'):
+        assert make_page(small) == 2
+    assert 'page: another command is at work in there; wait for it' in capsys.readouterr().err
+
+
+def test_the_page_needs_the_alphas_of_the_papers_tables(small: Path, capsys: pytest.CaptureFixture) -> None:
+    content = yaml.safe_load((small / 'm.yaml').read_text())
+    content['evaluation']['alphas'] = [0.1, 0.3, 0.9]
+    (small / 'others.yaml').write_text(yaml.safe_dump(content))
+    assert make_page(small, '--manifest', str(small / 'others.yaml')) == 2
+    assert "evaluation.alphas: the page needs those of the paper's tables, [0.02, 0.1," in capsys.readouterr().err
+
+
+def test_a_shipped_model_that_is_lost_is_named(small: Path, capsys: pytest.CaptureFixture) -> None:
+    shipped = small / 'shipped_merge.safetensors'
+    shipped.rename(small / 'elsewhere')
+    try:
+        assert make_page(small) == 2
+    finally:
+        (small / 'elsewhere').rename(shipped)
+    assert capsys.readouterr().err.startswith(f'results: {shipped}: the model that is shipped is not there')
 
 
 def test_the_shipped_model_stands_for_its_seed(small: Path) -> None:

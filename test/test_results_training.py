@@ -182,8 +182,8 @@ def test_a_file_of_another_run_is_not_taken_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(('log', 'said'), [
-    ('episodes,best_score\n30,1\n', 'ends at 30 of 60 episodes'), ('', 'no learning curve, or cut short'),
-    ('episodes,best_score\n30,1\nsix', 'no learning curve, or cut short')])
+    ('episodes,best_score\n30,1\n', 'ends at 30 of 60 episodes'), ('', 'no learning curve, cut short or damaged'),
+    ('episodes,best_score\n30,1\nsix', 'no learning curve, cut short or damaged')])
 def test_a_run_that_was_cut_short_is_not_taken_for_a_whole_one(log: str, said: str, tmp_path: Path) -> None:
     run = a_run(tmp_path)
     make_files(run)
@@ -223,3 +223,25 @@ def test_all_missing_files_are_counted() -> None:
     changed = Manifest(('merge',), (0, 1), manifest.evaluation, {'ddpg': nowhere})
     with pytest.raises(SettingsError, match=r'/nowhere/merge_0 and 1 more: not trained yet; .* --only ddpg'):
         check_files(changed.all_runs())
+
+
+@pytest.mark.parametrize(('scene', 'message'), [({'reward.collisionz': -1000.0}, r"runs\.x\.scene: .*collisionz"),
+                                                ({'reward.collision': float('nan')}, r'runs\.x\.scene: .*collision')])
+def test_a_wrong_scene_of_a_run_is_named(scene: dict, message: str, tmp_path: Path) -> None:
+    runs = {'x': {'config': 'config/merge.yaml', 'file': '{scenario}_{seed}', 'scene': scene}}
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump({'scenarios': ['merge'], 'seeds': [0], 'evaluation': {},
+                                                     'runs': runs}))
+    with pytest.raises(SettingsError, match=message):
+        load_manifest(tmp_path / 'm.yaml').runs_of('x', 'merge')[0].recipe()
+
+
+def test_a_learning_curve_damaged_in_the_middle_is_named(tmp_path: Path) -> None:
+    runs = {'x': {'config': 'config/merge.yaml', 'file': str(tmp_path / '{scenario}_{seed}.safetensors')}}
+    (tmp_path / 'm.yaml').write_text(yaml.safe_dump({'scenarios': ['merge'], 'seeds': [0], 'evaluation': {},
+                                                     'runs': runs}))
+    run, = load_manifest(tmp_path / 'm.yaml').all_runs()
+    make_files(run)
+    assert not run.objection()
+    lines = run.log.read_text().splitlines()
+    run.log.write_text('\n'.join([lines[0], lines[1].replace(',', ';', 1), lines[1]]))
+    assert run.objection() == f'{run.log}: no learning curve, cut short or damaged'

@@ -131,9 +131,10 @@ def test_a_log_that_was_removed_begins_anew_with_its_header(tmp_path) -> None:
 
 
 def test_a_run_too_short_to_learn_says_so(tmp_path, capsys) -> None:
-    settings = quick(exploration={'random_decisions': 100_000})
+    settings = quick(exploration={'random_decisions': 100_000}, dial={'episodes': 10})
     assert begin(tmp_path / 'run', settings, episodes=20).run(progress=False)
     assert 'nothing was learnt' in capsys.readouterr().err
+    assert ModelFile.load(tmp_path / 'run' / 'best.safetensors').info.dial == []
 
 
 def test_same_seed_same_model_other_seed_other_model(tmp_path) -> None:

@@ -154,12 +154,13 @@ class EpisodeStore:
     def fill(self, drives: Iterable[Drive], backend: str = 'processes', progress: bool = True) -> int:
         """Drive what is missing; how many chunks that were."""
         chunks = {self._path(chunk): chunk for drive in drives for chunk in drive.chunks()}
-        missing = [chunk for path, chunk in chunks.items() if not is_whole(path, chunk.episodes)]
+        missing = [chunk for path, chunk in chunks.items() if not is_whole(path, chunk.episodes, _kept_as(path))]
         with tqdm(total=sum(chunk.episodes for chunk in missing), unit='episode', disable=not progress,
                   leave=False) as bar:
             for chunk, rows in run_jobs(run_chunk, missing, backend):
                 buffer = io.BytesIO()
-                write_parquet(rows, buffer, {'drive': json.dumps(dataclasses.asdict(chunk))})
+                write_parquet(rows, buffer, {'drive': json.dumps(dataclasses.asdict(chunk)),
+                                             **_kept_as(self._path(chunk))})
                 write_atomically(self._path(chunk), buffer.getvalue())
                 bar.update(chunk.episodes)
         return len(missing)
@@ -174,6 +175,11 @@ class EpisodeStore:
             digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
             self._paths[chunk] = self.directory / f'{facts["scene"]["name"]}-{digest[:24]}.parquet'
         return self._paths[chunk]
+
+
+def _kept_as(path: Path) -> dict[str, str]:
+    """A note of the name, which says what the rows are of: a file copied over another's is not taken for it."""
+    return {'kept_as': path.name}
 
 
 @cache

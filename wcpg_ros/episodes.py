@@ -16,6 +16,7 @@ from sim_node.settings import SettingsError
 from sim_node.state import COLLISION, OUTCOMES, SUCCESS, TIMEOUT
 from wcpg_ros.controllers import Controller
 from wcpg_ros.parquet import arrow, write_parquet
+from wcpg_ros.places import make_writable
 from wcpg_ros.risk import empirical_cvar
 
 SCENES_AT_ONCE = 1000     # the more, the less of the time is Python's
@@ -74,7 +75,7 @@ def check_rows_file(path: Path) -> None:
     """An error unless `write_rows` will be able to write there: known before anything is driven."""
     if path.suffix not in ('.csv', '.parquet'):
         raise SettingsError(f'{path}: rows are written as .csv or .parquet')
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_writable(path.parent)
     path.open('ab').close()
     if path.suffix == '.parquet':
         arrow()

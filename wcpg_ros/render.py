@@ -23,6 +23,7 @@ from sim_node.state import RUNNING
 from wcpg_ros.controllers import Controller, prepare
 from wcpg_ros.evaluate import add_scene_arguments, parse_changes
 from wcpg_ros.interrupts import INTERRUPTED
+from wcpg_ros.places import make_writable
 
 if TYPE_CHECKING:
     from sim_node.render import Painter
@@ -60,6 +61,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         from sim_node.render import Painter, check_suffix, save
         check_suffix(given.out)
+        make_writable(given.out.parent)
         if given.at is not None and not 0.0 <= given.at < math.inf:
             raise SettingsError(f'--at: expected seconds from 0 on, got {given.at}')
         scenario, controller = prepare(given.scenario, given.row, given.controller, given.alpha,

@@ -127,7 +127,8 @@ class Trainer:
             return False
         if not self.learner.updates:
             print(f'{self.run_directory.path}: nothing was learnt, the run is no longer than '
-                  'exploration.random_decisions', file=sys.stderr)
+                  'exploration.random_decisions; its policy gets no dial', file=sys.stderr)
+            return True
         return self.calibrate(progress)
 
     @property

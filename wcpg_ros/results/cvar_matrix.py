@@ -153,6 +153,8 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         if len(given.alphas) < 3:
             raise SettingsError('alphas: give at least three, or nobody is two settings away')
+        if sorted(set(given.alphas)) != given.alphas:
+            raise SettingsError(f'alphas: expected rising ones, got {given.alphas}')
         check_backend(given.backend)
         drives = matrix_drives(given.scenario, given.model, given.alphas, given.episodes, given.seed, given.row)
         for drive in drives:

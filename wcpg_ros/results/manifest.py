@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from sim_node.scenario import load_scenario
 from sim_node.settings import SettingsError, check, from_mapping, read_yaml, replaced
 from wcpg_ros.model_file import ModelError, ModelFile, unpack
 from wcpg_ros.seeds import run_seed
@@ -123,9 +124,14 @@ class Run:
     def recipe(self) -> Recipe:
         """What it is trained by."""
         config = Path(self._filled(self.settings.config))
-        recipe = replaced(load_recipe(config), self.settings.changes, str(config))
-        scene = {'world.changes': {**recipe.world.changes, **self.settings.scene}}
-        return replaced(recipe, scene, str(config))
+        recipe = replaced(load_recipe(config), self.settings.changes, f'runs.{self.name}.changes')
+        changes = {**recipe.world.changes, **self.settings.scene}
+        if self.settings.scene:
+            try:
+                load_scenario(self.scenario, recipe.world.row, changes)
+            except SettingsError as error:
+                raise SettingsError(f'runs.{self.name}.scene: {error}') from None
+        return replaced(recipe, {'world.changes': changes}, f'runs.{self.name}.scene')
 
     @property
     def trained(self) -> bool:
@@ -145,9 +151,10 @@ class Run:
             return f'{self.file}: trained by another recipe than that of the manifest'
         unit, length = ('decisions', self.decisions) if self.decisions else ('episodes', self.episodes)
         try:
-            done = float(self.read_log()[-1][unit])
-        except (LookupError, ValueError, UnicodeDecodeError):
-            return f'{self.log}: no learning curve, or cut short'
+            log = [{name: float(value) for name, value in row.items()} for row in self.read_log()]
+            done = log[-1][unit]
+        except (LookupError, TypeError, ValueError):
+            return f'{self.log}: no learning curve, cut short or damaged'
         return '' if done >= length else f'{self.log}: ends at {done:,.0f} of {length:,} {unit}'
 
     def _by_this_recipe(self, info: dict[str, Any]) -> bool:
@@ -223,12 +230,18 @@ def load_manifest(path: Path = MANIFEST) -> Manifest:
     try:
         return from_mapping(Manifest, read_yaml(path.read_text(), str(path)), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f'{path}: cannot be read: {error}') from None
+        raise SettingsError(f'{path}: cannot be read: {error}; give the command in the project\'s folder, or another '
+                            '--manifest') from None
 
 
 def check_files(runs: Iterable[Run]) -> None:
     """An error that names the files that are not there, and those that are not of these runs, and how to make them."""
-    problems, missing, objections = [], *sorted_out(runs)
+    runs = list(runs)
+    lost = {shipped: run for run in runs if (shipped := run.shipped_file)}
+    problems = [f'{shipped}: the model that is shipped is not there, or is of another run; fetch it again (`git '
+                f'checkout {shipped}`), or choose one with `{TRAIN} --only {run.name}`' for shipped, run in lost.items()
+                if all(each.file != shipped for each in runs if each.scenario == run.scenario)]
+    missing, objections = sorted_out(runs)
     if missing:
         names = ' '.join(dict.fromkeys(run.name for run in missing))
         problems.append(f'{_and_more([str(run.file) for run in missing])}: not trained yet; train with '

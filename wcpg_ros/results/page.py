@@ -22,7 +22,7 @@ from wcpg_ros.episode_store import EpisodeStore
 from wcpg_ros.interrupts import INTERRUPTED
 from wcpg_ros.jobs import BACKENDS, check_backend
 from wcpg_ros.marked_text import MarkedText
-from wcpg_ros.places import make_writable
+from wcpg_ros.places import alone_in, make_writable
 from wcpg_ros.results import (
     ablations,
     bars,
@@ -38,7 +38,7 @@ from wcpg_ros.results import (
     uncertainty,
 )
 from wcpg_ros.results.cards import write_cards
-from wcpg_ros.results.context import Context, Section
+from wcpg_ros.results.context import Context, Section, paper_tables
 from wcpg_ros.results.manifest import MANIFEST, check_files, load_manifest
 from wcpg_ros.results.tables import BASELINES, BLOCKS
 
@@ -52,6 +52,9 @@ def write_page(context: Context, backend: str, progress: bool, summary: MarkedTe
     runs = context.manifest.all_runs()
     for name in RUNS:
         check(name in context.manifest.runs, 'runs', f'the page needs {name!r}; see {MANIFEST}')
+    needed = [float(name) for name in paper_tables()['columns'] if name[0].isdigit()]
+    check(set(needed) <= set(context.evaluation.alphas), 'evaluation.alphas', f'the page needs those of the paper\'s '
+          f'tables, {needed}')
     check_files(runs)
     if not context.quick:
         for directory in {run.file.parent for run in runs}:
@@ -137,7 +140,8 @@ def main(args: Sequence[str] | None = None) -> int:
         check(not page.is_dir(), str(page), 'is a directory; give the page a name in it')
         context = Context(manifest.quick() if given.quick else manifest, EpisodeStore(given.keep), page, given.quick,
                           given.manifest)
-        write_page(context, given.backend, progress=sys.stderr.isatty(), summary=summary)
+        with alone_in(page.parent):
+            write_page(context, given.backend, progress=sys.stderr.isatty(), summary=summary)
     except (ValueError, OSError) as error:
         print(f'results: {error}', file=sys.stderr)
         return 2
