@@ -1,11 +1,14 @@
 """What a policy says of its risk: the numbers of every kind of critic, in words of returns."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from random_models import plain_network, random_model, random_observations
 from scipy import stats
 
 from sim_node.settings import SettingsError
+from sim_node.state import SUCCESS
 from wcpg_ros.controllers import GRID, prepare
 from wcpg_ros.policy import Policy
 from wcpg_ros.risk import VARIANCE_FLOOR, empirical_cvar, quantile_levels, quantile_probabilities, risk_measure
@@ -141,7 +144,12 @@ def test_greedy_takes_the_best_tail_of_the_risk_neutral_critic(tmp_path):
     rows = random_observations(8)
     grid = np.linspace(-4.0, 4.0, GRID)
     worth = np.array([[Policy.load(path).tail(row[None], action, 1.0, 0.05)[0] for action in grid] for row in rows])
-    assert controller.act(None, rows).tolist() == grid[worth.argmax(axis=1)].tolist()
+    scenes = np.zeros(len(rows), [('outcome', np.int64)])
+    batch = SimpleNamespace(n=len(rows), scenes=scenes)
+    chosen = grid[worth.argmax(axis=1)]
+    assert controller.act(batch, rows).tolist() == chosen.tolist()
+    scenes['outcome'][0] = SUCCESS
+    assert controller.act(batch, rows).tolist() == [0.0, *chosen[1:].tolist()]     # nobody drives there any more
     with pytest.raises(SettingsError, match='is unknown'):
         prepare('merge', 'train', 'greedy:gap:3')
 
